@@ -1,0 +1,293 @@
+"""What :func:`planner.plan` answers: everything that a page, an export, a link or the command line shows.
+
+Immutable, schema-versioned, exact through JSON. SI units; a name ends with its unit. Arrays over
+``[MoE layer, expert]`` are tuples of tuples in that order.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from planner.scenario import Scenario
+
+SCHEMA_VERSION = 1
+
+Interval = tuple[float, float]
+Bound = Literal[
+    "gpu_compute", "hbm", "cpu_compute", "dram", "ndp_compute", "ndp_memory", "link", "collective", "overhead"
+]
+TierId = Literal["gpu", "host", "dimm_ndp", "cxl_ndp", "streamed", "nvme"]
+PartId = Literal[
+    "attention", "dense_shared", "routed_gpu", "routed_cpu", "routed_ndp", "link", "collective", "overhead"
+]
+Lane = Literal["gpu", "cpu", "dram", "ndp", "link", "cxl_link", "network", "overhead"]
+
+TIERS: tuple[TierId, ...] = ("gpu", "host", "dimm_ndp", "cxl_ndp", "streamed", "nvme")
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Headline(Record):
+    """The contract of ``plan --json``: the figures that decisions are made on. None when the plan does not fit."""
+
+    fits: bool
+    reasons: tuple[str, ...] = ()
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    tokens_per_s_user: float | None = None
+    tokens_per_s_system: float | None = None
+    tokens_per_s_end_to_end: float | None = None
+    prefill_tokens_per_s: float | None = None
+    energy_j_per_output_token: float | None = None
+    usd_per_million_input_tokens: float | None = None
+    usd_per_million_output_tokens: float | None = None
+    usd_per_month: float | None = None
+    systems_needed: int | None = None
+    bound_by: Bound | None = None
+    intervals: dict[str, Interval] | None = None
+
+
+class ModelSummary(Record):
+    id: str
+    name: str
+    parameters_total: int
+    parameters_main: int
+    parameters_active: int
+    layers: int
+    moe_layers: int
+    experts: int
+    top_k: int
+    shared_experts: int
+    expert_parameters: int
+    native_format: str
+    kv_bytes_per_token: float = Field(description="at the scenario's KV format, all layers, short context")
+    sentence: str = Field(description="for example: 236 B parameters, 21 B active per token; 59 MoE layers x 160 experts")
+
+
+class SystemSummary(Record):
+    id: str
+    name: str
+    sentence: str
+    nodes: int
+    gpus: int
+    as_published: bool
+    edited: tuple[str, ...] = Field((), description="paths of the figures that the user changed")
+    findings: tuple[str, ...] = Field((), description="what is not possible or unusual about this bill of materials")
+
+
+class PolicySummary(Record):
+    id: str
+    name: str
+    sentence: str = Field(description="what this policy does in this plan, in words")
+    kv_location: str
+    attention_device: str
+    prefill: str
+    gpu_format: str
+    expert_format: str
+    parallelism: str
+    gpu_experts_per_layer: float = Field(description="mean number of routed experts of a layer resident in HBM")
+    source: str
+    notes: tuple[str, ...] = ()
+
+
+class PlacementClass(Record):
+    """All experts that live in one tier at one width."""
+
+    tier: TierId
+    bits: float
+    format: str
+    experts: int
+    token_share: float
+    why: str
+
+
+class Placement(Record):
+    layers: tuple[int, ...] = Field(description="index of each MoE layer in the model")
+    tier: tuple[tuple[int, ...], ...] = Field(description="[layer][expert] index into TIERS of where the expert lives")
+    bits: tuple[tuple[float, ...], ...] = Field(description="[layer][expert] bits per weight, scales excluded")
+    load: tuple[tuple[float, ...], ...] = Field(description="[layer][expert] mean tokens per decode step (timed part)")
+    learned: tuple[tuple[float, ...], ...] = Field(description="[layer][expert] share of load that placement was learnt on")
+    klass: tuple[tuple[int, ...], ...] = Field(description="[layer][expert] index into classes")
+    classes: tuple[PlacementClass, ...]
+    learned_on: str = Field(description="which tokens the placement was learnt on and which it was timed on")
+    distinct_experts_per_layer: float = Field(description="mean number of distinct experts hit in one pass")
+    tokens_per_pass: int
+
+
+class StepPart(Record):
+    """One kind of work in a step. busy >= exposed; the exposed parts add up to the step."""
+
+    part: PartId
+    lane: Lane
+    busy_s: float
+    exposed_s: float
+
+
+class Domain(Record):
+    """One lane or resource over the whole step."""
+
+    id: str
+    name: str
+    busy_s: float
+    busy_share: float
+    flop_share: float | None = Field(None, description="FLOP done / FLOP possible at peak in the step; None if it computes nothing")
+    bytes: float | None = Field(None, description="bytes moved in one step")
+    byte_share: float | None = Field(None, description="bytes moved / bytes possible at peak in the step")
+
+
+class Step(Record):
+    """Where the time of one pass goes, mean over sampled steps and over the contexts of the output tokens."""
+
+    total_s: float
+    standard_error_s: float
+    p99_s: float
+    samples: int
+    tokens: int = Field(description="tokens computed in the pass")
+    parts: tuple[StepPart, ...]
+    domains: tuple[Domain, ...]
+    bound_by: Bound
+    bound_shares: dict[str, float] = Field(description="share of the exposed time by resource; adds up to 1")
+    fixed_s: float = Field(description="launch, synchronisation and latency: the part that faster rates do not shorten")
+    byte_floor_s: float = Field(description="bytes that must be read / peak bandwidth, of the slowest tier")
+    flop_floor_s: float = Field(description="FLOP that must be done / peak rate, of the slowest device")
+
+
+class Prefill(Record):
+    step: Step
+    mode: str
+    tokens_per_pass: int
+    passes_per_prompt: int
+    prompt_s: float = Field(description="time of one prompt's prefill alone on the machine")
+    alternatives: dict[str, float | None] = Field(description="mode -> seconds for one prompt, None where impossible")
+
+
+class MemoryItem(Record):
+    name: str
+    bytes: float
+
+
+class MemoryTier(Record):
+    tier: str
+    name: str
+    devices: int
+    capacity_bytes: float = Field(description="all devices together")
+    items: tuple[MemoryItem, ...] = Field(description="all devices together")
+    used_bytes: float
+    free_bytes: float = Field(description="negative when it does not fit; on the fullest device times the devices")
+    fullest_device_bytes: float
+    device_capacity_bytes: float
+
+
+class Change(Record):
+    """A change of the scenario that makes it fit (or the marginal one more unit)."""
+
+    text: str
+    set: dict[str, bool | int | float | str | None]
+    fits: bool
+    tier_used_bytes: float | None = None
+    tier_capacity_bytes: float | None = None
+    tpot_s: float | None = None
+    tokens_per_s_system: float | None = None
+    usd_per_million_output_tokens: float | None = None
+
+
+class Memory(Record):
+    tiers: tuple[MemoryTier, ...]
+    first_unfit: str | None = Field(None, description="the first thing that does not fit, in words")
+    largest_batch: int = Field(description="largest batch that fits at this context; 0 if none")
+    largest_context_tokens: int = Field(description="largest prompt + output that fits at this batch; 0 if none")
+    changes: tuple[Change, ...] = ()
+
+
+class Share(Record):
+    """One part of a total: of energy, money or power."""
+
+    id: str
+    name: str
+    value: float
+
+
+class Energy(Record):
+    by_device: tuple[Share, ...] = Field(description="J per output token at the wall; adds up to the headline")
+    by_movement: tuple[Share, ...] = Field(description="static, compute, HBM, DRAM, link; J per output token at the wall, same total")
+    j_per_output_token: float
+    j_per_input_token: float
+    average_w: float = Field(description="one system, at the wall, PUE excluded, while decoding")
+    peak_w: float
+    kwh_per_month: float = Field(description="one system at its busy share, PUE included")
+    gco2e_per_million_output_tokens: float = Field(description="PUE included")
+
+
+class Cost(Record):
+    mode: str
+    capex_usd: float | None = Field(None, description="one system; None when rented")
+    bill_of_materials: tuple[Share, ...] = Field((), description="USD by part of the system; adds up to capex")
+    by_part: tuple[Share, ...] = Field(description="USD per million output tokens; adds up to the headline")
+    usd_per_hour: float = Field(description="one system, busy or not")
+    usd_per_million_input_tokens: float
+    usd_per_million_output_tokens: float
+    usd_per_month_one_system: float
+
+
+class Capacity(Record):
+    """Capacity arithmetic: no queueing is modelled."""
+
+    load_requests_per_s: float | None
+    system_requests_per_s: float = Field(description="one system, steady mix of prefill and decode, at full use")
+    systems_needed: int
+    spare_systems: int
+    utilisation: float | None = Field(None, description="of the systems needed, spares excluded")
+    usd_per_month: float
+    average_kw: float = Field(description="all systems, PUE included")
+    note: str = "Capacity arithmetic without queueing."
+
+
+class Assumption(Record):
+    path: str
+    label: str
+    value: float | str
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    source: str
+    date: str | None = None
+    kind: str
+    edited: bool = False
+    moves_tpot: Interval | None = Field(None, description="relative change of TPOT at low and at high")
+    moves_cost: Interval | None = Field(None, description="relative change of USD per output token at low and at high")
+
+
+class Marginal(Record):
+    """What one more unit of a resource would give."""
+
+    resource: str
+    unit: str = Field(description="the one more unit, in words")
+    tpot_change: float = Field(description="relative, negative is faster")
+    tokens_per_s_system_change: float
+    usd_change: float | None = None
+
+
+class Result(Record):
+    schema_version: Literal[1] = SCHEMA_VERSION
+    engine_version: str
+    catalog_digest: str
+    scenario_hash: str
+    scenario: Scenario
+    headline: Headline
+    model: ModelSummary
+    system: SystemSummary
+    policy: PolicySummary
+    placement: Placement | None = None
+    decode: Step | None = None
+    prefill: Prefill | None = None
+    memory: Memory | None = None
+    energy: Energy | None = None
+    cost: Cost | None = None
+    capacity: Capacity | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    marginals: tuple[Marginal, ...] = ()
+    warnings: tuple[str, ...] = ()
