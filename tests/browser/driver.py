@@ -65,8 +65,6 @@ class Visit:
         self.page.wait_for_selector(IDLE)
         unfinished = self.page.locator('[data-testid="stSkeleton"], [data-stale="true"]')
         expect(unfinished).to_have_count(0, timeout=PATIENCE_MS)
-            0, timeout=PATIENCE_MS
-        )
 
     @property
     def text(self) -> str:
