@@ -1,0 +1,7 @@
+"""Expert load: one type, a generator and the shipped traces."""
+
+from planner.routing.service import automatic_steps, clear_cache, routing_state
+from planner.routing.state import RoutingError, RoutingState
+from planner.routing.trace import TraceEntry, traces
+
+__all__ = ["RoutingError", "RoutingState", "TraceEntry", "automatic_steps", "clear_cache", "routing_state", "traces"]
