@@ -1,0 +1,81 @@
+"""How a value, a choice and a near miss are worded in a sentence that refuses something."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterable, Sequence
+
+from planner.errors import PlanError
+
+SHOWN_CHARACTERS = 60
+LARGEST_SHOWN_INTEGER = 10**20
+MOST_FAULTS = 50
+
+
+class ScenarioError(PlanError):
+    """A scenario, or a change to one, that cannot be read.
+
+    ``sentences`` holds one sentence per faulty field, ``paths`` the field of each (``""`` for the whole);
+    ``str(error)`` is a single sentence that names every faulty field.
+    """
+
+    def __init__(self, sentences: str | Sequence[str], paths: Sequence[str] = ()) -> None:
+        self.sentences: tuple[str, ...] = (sentences,) if isinstance(sentences, str) else tuple(sentences)
+        self.paths: tuple[str, ...] = tuple(paths) if paths else ("",) * len(self.sentences)
+        super().__init__(self._one_sentence())
+
+    def _one_sentence(self) -> str:
+        first = self.sentences[0]
+        if len(self.sentences) == 1:
+            return first
+        others = list(dict.fromkeys(path for path in self.paths[1:] if path))[:3]
+        more = len(self.sentences) - 1
+        named = f": {', '.join(others)}{', ...' if more > len(others) else ''}" if others else ""
+        counted = (
+            "1 more fault" if more == 1 else f"{more} more faults" if more < MOST_FAULTS - 1 else "many more faults"
+        )
+        return f"{first.rstrip('.')} (and {counted}{named})."
+
+
+def shown(value: object) -> str:
+    """``value`` as a sentence shows it: JSON notation, at most about 60 characters, safe for a terminal."""
+    if isinstance(value, str) and len(value) > SHOWN_CHARACTERS:
+        return f"{json.dumps(value[: SHOWN_CHARACTERS - 5] + '...')} ({len(value):,} characters)"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "not a number (NaN)" if math.isnan(value) else ("infinite" if value > 0 else "minus infinity")
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    if isinstance(value, int) and abs(value) >= LARGEST_SHOWN_INTEGER:
+        return f"a whole number of about {int(value.bit_length() * math.log10(2)) + 1} digits"
+    if isinstance(value, (list, tuple)):
+        return f"a list of {len(value):,}"
+    if isinstance(value, dict):
+        return f"an object of {len(value):,} {'entry' if len(value) == 1 else 'entries'}"
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        return f"of type {type(value).__name__}"
+
+
+def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 0.5) -> list[str]:
+    """The accepted words closest to ``word``, best first, at most ``count``; capitals do not matter.
+
+    A word contained in an accepted one counts as close: ``mixtral`` finds ``mistralai/Mixtral-8x7B-v0.1``.
+    """
+    wanted = word[:200].casefold()
+    by_fold: dict[str, str] = {}
+    for candidate in accepted:
+        by_fold.setdefault(candidate.casefold(), candidate)
+    found = difflib.get_close_matches(wanted, by_fold, n=count, cutoff=cutoff)
+    if len(wanted) >= 3:
+        found += [fold for fold in by_fold if wanted in fold and fold not in found]
+    return [by_fold[fold] for fold in found[:count]]
+
+
+def one_of(words: Sequence[str], conjunction: str = "or") -> str:
+    """``a, b or c``."""
+    if len(words) <= 1:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
