@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,8 @@ from tests.browser.driver import Visit
 from tests.browser.server import Server, serving
 
 HERE = Path(__file__).parent
+PICTURES = HERE.parents[1] / "test-results"
+FAILED = pytest.StashKey[bool]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,12 +43,21 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call":
+        item.stash[FAILED] = report.failed
+    return report
+
+
 @pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Callable[..., Visit]]:
+def visit(request: pytest.FixtureRequest, browser: Browser, server: Server) -> Iterator[Callable[..., Visit]]:
     """``visit(path, width=1440, theme="light")`` opens the page as a person who has never been there.
 
     Each call is a browser context of its own. At the end of the test every visit must have been clean: nothing
-    requested from outside, no error in the console, no failed answer, no traceback in the server's log.
+    requested from outside, no error in the console, no failed answer, no traceback in the server's log. When the test
+    fails, what each visit showed is kept as a picture in test-results/.
     """
     opened: list[Visit] = []
     written_before = len(server.output())
@@ -59,7 +70,10 @@ def visit(browser: Browser, server: Server) -> Iterator[Callable[..., Visit]]:
 
     yield open_visit
     faults = [fault for one in opened for fault in one.faults]
-    for one in opened:
+    for number, one in enumerate(opened, 1):
+        if request.node.stash.get(FAILED, False):
+            PICTURES.mkdir(exist_ok=True)
+            one.page.screenshot(path=PICTURES / f"{request.node.name}-{number}.png", full_page=True)
         one.close()
     assert not faults, "the page was not clean:\n" + "\n".join(faults)
     written = server.output()[written_before:]
