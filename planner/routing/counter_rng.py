@@ -23,6 +23,8 @@ ONE = np.uint64(1)
 S30, S27, S31, S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 UNIT = 2.0**-53
 
+Word = int | np.unsignedinteger | np.ndarray
+
 NORMAL_VALUES = 4096
 EXPONENTIAL_VALUES = 2048
 
@@ -36,7 +38,7 @@ def child_key(key, index):  # type: ignore[no-untyped-def]
     return z ^ (z >> S31)
 
 
-def child(key: int | np.ndarray, index: int | np.ndarray) -> np.ndarray:
+def child(key: Word, index: Word) -> np.ndarray:
     """Word number ``index`` of the sequence of ``key`` (uint64 arrays, broadcast)."""
     with np.errstate(over="ignore"):
         z = np.asarray(key, np.uint64) + (np.asarray(index, np.uint64) + ONE) * GOLDEN

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from planner.arrays import kernel_input
 from planner.routing.counter_rng import S11, UNIT, child, child_key, exponential_table
 
 ATTEMPTS = 48
@@ -164,8 +165,9 @@ def sample_counts(
     counts = np.zeros((steps, layers, experts), np.int32)
     scores = np.zeros((layers, experts))
     _sample(
-        weights, factors, EXPONENTIALS, np.uint64(key), np.uint64(stream), requests.astype(np.uint64),
-        tokens.astype(np.int64), steps, top_k, with_scores, counts, scores,
+        kernel_input(weights, np.float64), kernel_input(factors, np.float64), EXPONENTIALS, np.uint64(key),
+        np.uint64(stream), kernel_input(requests, np.uint64), kernel_input(tokens, np.int64), steps, top_k,
+        with_scores, counts, scores,
     )  # fmt: skip
     return counts, scores
 
