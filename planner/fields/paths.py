@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -146,8 +147,10 @@ def _normal_section(section: str, value: Any) -> Any:
 
 
 def _normal_value(spec: FieldSpec | None, value: Any) -> Any:
-    if spec is None or spec.kind == "object":
+    if spec is None:
         return value
+    if spec.kind == "object":
+        return _without_infinities(value)
     if spec.kind in ("numbers", "options") and isinstance(value, dict):
         return {key: _normal_number(inner) for key, inner in value.items()}
     value = _normal_number(value)
@@ -161,6 +164,20 @@ def _normal_number(value: Any) -> Any:
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
     return 0.0 if isinstance(value, float) and value == 0 else value
+
+
+def _without_infinities(node: Any) -> Any:
+    """A pasted config.json with the numbers that JSON does not have as text.
+
+    Published configs do hold ``"time_step_limit": [0.0, Infinity]``; as a float it would not survive a link.
+    """
+    if isinstance(node, dict):
+        return {key: _without_infinities(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_without_infinities(value) for value in node]
+    if isinstance(node, float) and not math.isfinite(node):
+        return "NaN" if math.isnan(node) else "Infinity" if node > 0 else "-Infinity"
+    return node
 
 
 def _check_entries(scenario: Scenario) -> None:

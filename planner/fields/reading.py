@@ -7,7 +7,6 @@ import math
 import re
 from typing import Any
 
-from planner.fields.explain import path_text
 from planner.fields.paths import validated
 from planner.fields.sentences import ScenarioError, shown
 from planner.scenario import Scenario
@@ -28,9 +27,7 @@ def scenario_from_json(text: str | bytes) -> Scenario:
     data = json_tree(text, "the scenario")
     if isinstance(data, dict) and data.keys() >= _RESULT_KEYS:
         data = data["scenario"]
-    scenario = validated(data)
-    _finite_config(scenario)
-    return scenario
+    return validated(data)
 
 
 def json_tree(text: str | bytes, what: str) -> Any:
@@ -108,20 +105,6 @@ def _check_tree(data: Any, what: str) -> None:
 
 def _too_deep(what: str) -> str:
     return f"{_capital(what)} is nested too deep; it takes up to {MAX_DEPTH} levels."
-
-
-def _finite_config(scenario: Scenario) -> None:
-    """A pasted config.json is taken as it is, except for numbers that JSON does not have."""
-    pending: list[tuple[tuple[str, ...], Any]] = [(("model", "config"), scenario.model.config)]
-    while pending:
-        path, node = pending.pop()
-        if isinstance(node, dict):
-            pending.extend(((*path, str(key)), value) for key, value in node.items())
-        elif isinstance(node, list):
-            pending.extend(((*path, str(index)), value) for index, value in enumerate(node))
-        elif isinstance(node, float) and not math.isfinite(node):
-            name = path_text(path)
-            raise ScenarioError(f"{name} is {shown(node)}; it takes a finite number.", [name])
 
 
 def _capital(what: str) -> str:
