@@ -1,0 +1,28 @@
+"""The one error that the models room raises at a person."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ModelError(ValueError):
+    """A model or config that cannot be used; the message is one clear sentence for people."""
+
+
+def nearest(word: str, accepted: Iterable[str], count: int = 3) -> list[str]:
+    """The entries of ``accepted`` most like ``word``, best first; never empty unless ``accepted`` is."""
+    names = sorted(accepted)
+    lowered = {name.lower(): name for name in names}
+    key = word.lower()[:200]
+    inside = [name for low, name in lowered.items() if key and key in low]
+    close = [lowered[low] for low in difflib.get_close_matches(key, list(lowered), n=count, cutoff=0.3)]
+    found = list(dict.fromkeys([*inside, *close]))
+    return (found or names)[:count]
+
+
+def quoted(value: object, limit: int = 60) -> str:
+    """A value as shown inside a sentence: one line, cut when long."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."

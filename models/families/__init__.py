@@ -1,0 +1,1 @@
+"""One module per family of architectures; each maps ``model_type`` names to a reader."""

@@ -1,0 +1,95 @@
+"""Bytes of weights: by component, in the native or any named format, scales included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from models.architecture import Architecture, Tensor
+from models.counts import parameters
+from models.errors import ModelError, nearest, quoted
+from models.formats import FORMATS, format_for_bits, weight_format
+
+NATIVE = "native"
+SCALES = "scales"
+WIDTHS = (16, 8, 4, 3, 2, 1)
+
+KEPT = ("embed", "lm_head", "router", "router_bias", "norms", "hyper_conn", "mtp_dup_tables", "hash_tables_int")
+"""Components that a bare format or bit width leaves at 16 bit; a mapping can still name them."""
+
+
+def _plain_bytes(arch: Architecture, tensor: Tensor, native: bool) -> float:
+    bits = FORMATS[arch.native.base].nominal_bits if native else 16
+    if native and tensor.stored_bits is not None:
+        bits = tensor.stored_bits
+    return tensor.parameters * bits / 8
+
+
+def _matrix_bytes(tensor: Tensor, format_id: str) -> tuple[float, float]:
+    """(weights, scales) of all copies of a matrix."""
+    form = weight_format(format_id)
+    scales = form.scale_bytes(tensor.rows, tensor.cols) * tensor.copies
+    return form.matrix_bytes(tensor.rows, tensor.cols) * tensor.copies - scales, scales
+
+
+def _sizes(arch: Architecture, layer: int | None, tensor: Tensor, format_id: str) -> tuple[float, float]:
+    """(weights, scales) of a tensor when its component is wanted in ``format_id``."""
+    native = format_id == NATIVE
+    if not tensor.quantised:
+        return _plain_bytes(arch, tensor, native), 0.0
+    return _matrix_bytes(tensor, arch.native.format_of(tensor.origin, layer) if native else format_id)
+
+
+def component_bytes(arch: Architecture, formats: Mapping[str, str] | str) -> dict[str, float]:
+    """Bytes of each component, with all quantisation scales under ``scales``.
+
+    ``formats`` is ``native``, a format id for every weight matrix (embeddings, LM head, router and norms stay at
+    16 bit), or a mapping from component to format id or ``native``; components that it does not name are native.
+    """
+    wanted = _wanted(arch, formats)
+    sizes: dict[str, float] = {}
+    scales = 0.0
+    for layer, tensor in arch.tensors():
+        weights, scale = _sizes(arch, layer, tensor, wanted[tensor.component])
+        sizes[tensor.component] = sizes.get(tensor.component, 0.0) + weights
+        scales += scale
+    return {**sizes, SCALES: scales}
+
+
+def _wanted(arch: Architecture, formats: Mapping[str, str] | str) -> dict[str, str]:
+    components = parameters(arch).by_component
+    if isinstance(formats, str):
+        if formats != NATIVE:
+            weight_format(formats)
+        return dict.fromkeys(components, formats)
+    for name, format_id in formats.items():
+        if name not in components:
+            close = ", ".join(nearest(str(name), components))
+            raise ModelError(f"{arch.name} has no component {quoted(name)}; the nearest: {close}.")
+        if format_id != NATIVE:
+            weight_format(format_id)
+    return {name: formats.get(name, NATIVE) for name in components}
+
+
+@lru_cache(maxsize=1024)
+def expert_bytes(arch: Architecture, format_id: str = NATIVE) -> float:
+    """Bytes of one routed expert, scales included, in ``native`` or a named format."""
+    layer = next(layer for layer in arch.layers if layer.is_moe)
+    return sum(sum(_sizes(arch, layer.index, tensor, format_id)) for tensor in layer.expert_tensors)
+
+
+@lru_cache(maxsize=128)
+def _checkpoint(arch: Architecture) -> tuple[tuple[str, float], ...]:
+    rows = [(NATIVE, sum(component_bytes(arch, NATIVE).values()))]
+    for bits in WIDTHS:
+        rows.append((str(bits), sum(component_bytes(arch, format_for_bits(bits)).values())))
+    return tuple(rows)
+
+
+def checkpoint_bytes(arch: Architecture) -> dict[str, float]:
+    """Bytes of the whole checkpoint: ``native`` and for 16, 8, 4, 3, 2 and 1 bit.
+
+    N bits: every weight matrix of attention, dense, shared and routed parts and MTP in ``format_for_bits(N)``;
+    embeddings, LM head, router and norms at 16 bit. 16 is two bytes per parameter.
+    """
+    return dict(_checkpoint(arch))
