@@ -81,7 +81,10 @@ def _start(gpu, cpu, ndp, tokens, home, gpu_reads, layout, domain):  # type: ign
 @njit(nogil=True, cache=True)
 def _sums(gpu, cpu, ndp, home, gpu_reads, cpu_reads, rank_s, stripe_s, domain, near):  # type: ignore[no-untyped-def]
     """Loads of one row without base: GPU s, CPU s, bytes read from the host, seconds of each DIMM by striped reads.
-    rank_s, stripe_s: seconds of a DIMM for a byte read from it, or striped over all. Writes into near [dimms] each DIMM's own work and the reads of its localised experts."""
+
+    rank_s, stripe_s: seconds of a DIMM for one byte read from it, or striped over all. Writes into near [dimms] each
+    DIMM's own work and the reads of its localised experts.
+    """
     dimms = near.shape[0]
     on_gpu, on_cpu, read, striped = 0.0, 0.0, 0.0, 0.0
     for d in range(dimms):
@@ -105,7 +108,7 @@ def _sums(gpu, cpu, ndp, home, gpu_reads, cpu_reads, rank_s, stripe_s, domain, n
 
 
 @njit(nogil=True, cache=True)
-def _refine(
+def _refine(  # type: ignore[no-untyped-def]
     gpu,
     cpu,
     ndp,
@@ -122,7 +125,7 @@ def _refine(
     domain,
     near,
     max_moves,
-):  # type: ignore[no-untyped-def]
+):
     """Moves the costliest expert of the bottleneck until no move lowers the makespan; returns the number of moves."""
     experts = domain.shape[0]
     dimms = near.shape[0]
@@ -234,7 +237,7 @@ def _refine(
 
 
 @njit(nogil=True, cache=True)
-def _schedule(
+def _schedule(  # type: ignore[no-untyped-def]
     gpu_s,
     cpu_s,
     ndp_s,
@@ -345,7 +348,7 @@ def schedule_layers(
         host_s=np.empty(rows),
         moves=np.zeros(rows, np.int32),
     )
-    _schedule(
+    _schedule(  # type: ignore[call-arg]
         *times, tokens, home, *reads, 1.0 / dimm_read_bytes_per_s, 1.0 / dimms / dimm_read_bytes_per_s,
         1.0 / host_bytes_per_s, host_bytes_per_s / dimms / dimm_read_bytes_per_s, *base,
         start == START_LAYOUT, bool(refine), int(max_moves), result.domain, result.makespan_s, result.gpu_s,
