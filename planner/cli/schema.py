@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import types
 import typing
 from collections.abc import Sequence
@@ -97,7 +98,8 @@ def _inside(annotation: Any) -> list[type[BaseModel]]:
 
 def _record(model: type[BaseModel]) -> str:
     own = (model.__doc__ or "").strip()
-    sentence = " ".join(own.split()) + "\n\n" if own and model.__doc__ != BaseModel.__doc__ else ""
+    own = re.sub(r":[a-z]+:`", "`", " ".join(own.split())).replace("``", "`")
+    sentence = own + "\n\n" if own and model.__doc__ != BaseModel.__doc__ else ""
     rows = [
         (f"`{name}`", _type_words(info.annotation), (info.description or "").strip())
         for name, info in model.model_fields.items()

@@ -158,9 +158,7 @@ def test_an_unknown_path_is_answered_with_the_nearest(refused, path: str, near: 
     assert f"There is no field {path}; the nearest is {near}" in sentence
 
 
-@pytest.mark.parametrize(
-    "path", ["", ".", "workload.", ".batch", "a.b.c.d", "\x1b[31m", "x" * 5000, "system.overrides."]
-)
+@pytest.mark.parametrize("path", ["", ".", "workload.", ".batch", "a.b.c", "\x1b[31m", "x" * 5000, "system.overrides."])
 def test_a_path_that_is_nothing(refused, path: str):
     sentence = refused("plan", "--set", f"{path}=1")
     assert sentence.startswith(("There is no field", "--set is"))
