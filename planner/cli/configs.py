@@ -8,8 +8,8 @@ from typing import Any
 
 from planner.cli.parsing import UsageError
 from planner.errors import PlanError
-from planner.fields.reading import MAX_BYTES, json_tree
 from planner.fields.sentences import SHOWN_CHARACTERS, nearest, shown
+from planner.fields.tree import MAX_BYTES
 
 _LONGEST_NAME = 120
 
@@ -53,11 +53,14 @@ def is_config_argument(text: str) -> bool:
 
 
 def config_file(name: str) -> dict[str, Any]:
-    """The object in a config.json. Raises PlanError; what the model is, the models room says."""
-    tree = json_tree(read_limited(name, "config"), f"the config {shown_file(name)}")
-    if not isinstance(tree, dict):
-        raise PlanError(f"The config {shown_file(name)} is {shown(tree)}; it takes the object of a config.json.")
-    return tree
+    """The object in a config.json, by the same rules as a pasted one. Raises PlanError."""
+    from models import ModelError, parse_config_text
+
+    content = read_limited(name, "config")
+    try:
+        return parse_config_text(content)
+    except ModelError as error:
+        raise PlanError(f"{shown_file(name)} cannot be used: {error}") from None
 
 
 def name_of(file: str) -> str:

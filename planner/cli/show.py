@@ -27,28 +27,31 @@ def run(command: str, arguments: list[str]) -> str:
 
 
 def text(shown: dict[str, Any]) -> str:
-    """The counts for reading: every number in full, one block for each group."""
-    blocks = []
-    facts = [(label(key), cell(value)) for key, value in shown.items() if not isinstance(value, (dict, list))]
-    if facts:
-        blocks.append(columns(facts))
+    """The counts for reading: every number in full, one block for each group, nothing that is not there."""
+    facts = [(label(key), cell(value)) for key, value in shown.items() if _plain(value)]
+    blocks = [columns(facts)]
+    blocks += [f"{label(key)}\n{_group(value)}" for key, value in shown.items() if isinstance(value, dict)]
     for key, value in shown.items():
-        if isinstance(value, dict):
-            blocks.append(f"{label(key)}\n" + _group(value))
-        elif isinstance(value, list) and value:
+        if isinstance(value, list) and value:
             blocks.append(f"{label(key)}\n" + "".join(f"  {cell(item)}\n" for item in value))
     return "\n".join(blocks)
 
 
+def _plain(value: Any) -> bool:
+    return value is not None and not isinstance(value, (dict, list))
+
+
 def _group(group: dict[str, Any]) -> str:
-    rows: list[tuple[str, str]] = []
+    numbers = [(f"  {label(key)}", cell(value)) for key, value in group.items() if _plain(value)]
+    text = columns(numbers, numbers=(1,) if all(isinstance(value, (int, float)) for value in group.values()) else ())
     for key, value in group.items():
-        if isinstance(value, dict):
-            rows.append((f"  {label(key)}", ""))
-            rows.extend((f"    {label(inner)}", cell(number)) for inner, number in value.items())
-        else:
-            rows.append((f"  {label(key)}", cell(value)))
-    return columns(rows, numbers=(1,))
+        if isinstance(value, dict) and value:
+            text += f"  {label(key)}\n" + columns(
+                ((f"    {label(k)}", cell(v)) for k, v in value.items()), numbers=(1,)
+            )
+        elif isinstance(value, list) and value:
+            text += f"  {label(key)}\n" + "".join(f"    {cell(item)}\n" for item in value)
+    return text
 
 
 def label(key: str) -> str:
@@ -65,5 +68,5 @@ def cell(value: Any) -> str:
     if isinstance(value, (int, float)):
         return f"{value:,}" if not float(value).is_integer() else f"{int(value):,}"
     if isinstance(value, dict):
-        return ", ".join(f"{label(key)} {cell(inner)}" for key, inner in value.items())
+        return ", ".join(f"{label(key)} {cell(inner)}" for key, inner in value.items() if inner is not None)
     return ", ".join(map(cell, value)) if isinstance(value, list) else str(value)

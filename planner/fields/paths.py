@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from planner.fields.explain import faults, path_text, unknown_path
 from planner.fields.sentences import ScenarioError, shown
 from planner.fields.table import FieldSpec, field_for, fields, sections
+from planner.fields.tree import check_tree, json_tree
 from planner.scenario import SCHEMA_VERSION, Scenario
 
 LARGEST_OPTION = 2**53
@@ -58,6 +59,7 @@ def validated(data: object) -> Scenario:
 
     A whole number may be written as ``32.0``. Missing fields take their default. Raises ScenarioError.
     """
+    check_tree(data, "the scenario")
     if isinstance(data, dict):
         _check_version(data)
         data = {key: _normal_section(str(key), value) for key, value in data.items()}
@@ -216,8 +218,6 @@ def _option(text: str) -> Any:
 
 
 def _json_or_text(text: str) -> Any:
-    from planner.fields.reading import json_tree
-
     if text[:1] not in ("{", "[", '"'):
         return text
     return json_tree(text, "this value")

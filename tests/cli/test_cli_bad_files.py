@@ -52,8 +52,10 @@ def test_what_is_not_a_config(refused, engine, tmp_path: Path, case: str):
     content, _ = NOT_SCENARIOS[case]
     file = tmp_path / "some.json"
     file.write_bytes(content)
-    assert "config" in refused("plan", "--config", str(file))
-    assert "config" in refused("plan", "--model", str(file))
+    for flag in ("--config", "--model"):
+        sentence = refused("plan", flag, str(file))
+        assert "config" in sentence or "half a character" in sentence
+    assert engine.scenarios == []
 
 
 def test_what_reads_like_a_scenario_in_other_encodings(run, engine):
