@@ -65,7 +65,9 @@ class ModelSummary(Record):
     expert_parameters: int
     native_format: str
     kv_bytes_per_token: float = Field(description="at the scenario's KV format, all layers, short context")
-    sentence: str = Field(description="for example: 236 B parameters, 21 B active per token; 59 MoE layers x 160 experts")
+    sentence: str = Field(
+        description="for example: 236 B parameters, 21 B active per token; 59 MoE layers x 160 experts"
+    )
 
 
 class SystemSummary(Record):
@@ -110,7 +112,9 @@ class Placement(Record):
     tier: tuple[tuple[int, ...], ...] = Field(description="[layer][expert] index into TIERS of where the expert lives")
     bits: tuple[tuple[float, ...], ...] = Field(description="[layer][expert] bits per weight, scales excluded")
     load: tuple[tuple[float, ...], ...] = Field(description="[layer][expert] mean tokens per decode step (timed part)")
-    learned: tuple[tuple[float, ...], ...] = Field(description="[layer][expert] share of load that placement was learnt on")
+    learned: tuple[tuple[float, ...], ...] = Field(
+        description="[layer][expert] share of load that placement was learnt on"
+    )
     klass: tuple[tuple[int, ...], ...] = Field(description="[layer][expert] index into classes")
     classes: tuple[PlacementClass, ...]
     learned_on: str = Field(description="which tokens the placement was learnt on and which it was timed on")
@@ -134,9 +138,14 @@ class Domain(Record):
     name: str
     busy_s: float
     busy_share: float
-    flop_share: float | None = Field(None, description="FLOP done / FLOP possible at peak in the step; None if it computes nothing")
+    flop_share: float | None = Field(
+        None, description="FLOP done / FLOP possible at peak in the step; None if it computes nothing"
+    )
     bytes: float | None = Field(None, description="bytes moved in one step")
     byte_share: float | None = Field(None, description="bytes moved / bytes possible at peak in the step")
+    achieved_share: float | None = Field(
+        None, description="bytes moved / bytes that the resource achieves in the step; never above 1"
+    )
 
 
 class Step(Record):
@@ -213,7 +222,9 @@ class Share(Record):
 
 class Energy(Record):
     by_device: tuple[Share, ...] = Field(description="J per output token at the wall; adds up to the headline")
-    by_movement: tuple[Share, ...] = Field(description="static, compute, HBM, DRAM, link; J per output token at the wall, same total")
+    by_movement: tuple[Share, ...] = Field(
+        description="static, compute, HBM, DRAM, link; J per output token at the wall, same total"
+    )
     j_per_output_token: float
     j_per_input_token: float
     average_w: float = Field(description="one system, at the wall, PUE excluded, while decoding")

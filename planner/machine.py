@@ -1,0 +1,315 @@
+"""The achieved rates of a system's devices, read once from its figures (peak x achieved share).
+
+Every read is recorded, so that a Result can list exactly the figures that it rests on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from hardware import System
+from planner.errors import PlanError
+
+
+@dataclass
+class Figures:
+    """Reads figures of a system and remembers which were used."""
+
+    system: System
+    used: dict[str, None] = field(default_factory=dict)
+
+    def __call__(self, path: str) -> float:
+        self.used[path] = None
+        return self.system.value(path)
+
+    def get(self, path: str) -> float | None:
+        value = self.system.get(path)
+        if value is not None:
+            self.used[path] = None
+        return value
+
+    def count(self, path: str) -> int:
+        return round(self.system.get(path) or 0)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    per_node: int
+    nodes: int
+    device_class: str | None
+    peak_flop_per_s: dict[str, float | None]  # by number format of the product, power limit applied
+    compute_efficiency_max: float
+    compute_half_tokens: float
+    peak_bandwidth_bytes_per_s: float
+    bandwidth_efficiency: float
+    kv_bandwidth_efficiency: float
+    overlap: float
+    capacity_bytes: float
+    reserve_bytes: float
+    layer_launch_s: float
+    layer_launch_tp_s: float
+    layer_launch_eager_s: float
+    captured_batch_max: float
+
+    @property
+    def count(self) -> int:
+        return self.per_node * self.nodes
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        return self.peak_bandwidth_bytes_per_s * self.bandwidth_efficiency
+
+    @property
+    def kv_bandwidth_bytes_per_s(self) -> float:
+        return self.peak_bandwidth_bytes_per_s * self.kv_bandwidth_efficiency
+
+    def flop_per_s(self, rate: str) -> float:
+        """Peak FLOP/s of products in ``rate`` ("bf16", "fp8", "int8", "fp4"); PlanError where the silicon lacks it."""
+        value = self.peak_flop_per_s.get(rate)
+        if not value:
+            raise PlanError(f"this GPU has no {rate.upper()} rate; choose a weight format that it can compute")
+        return value
+
+
+@dataclass(frozen=True)
+class Cpu:
+    sockets: int
+    device_class: str | None
+    matrix_flop_per_s: float | None  # achieved, all sockets of a node
+    vector_flop_per_s: float  # achieved, all sockets of a node
+    peak_flop_per_s: float  # best peak, all sockets of a node
+    tile_rows: float
+    vector_tokens_max: float
+    overlap: float
+    low_bit_extra_bits: float
+    layer_sync_s: float
+    reserve_bytes: float
+
+
+@dataclass(frozen=True)
+class Dram:
+    peak_bandwidth_bytes_per_s: float  # of a node
+    bandwidth_bytes_per_s: float  # achieved by all host readers of a node together
+    cpu_bandwidth_bytes_per_s: float  # achieved by expert kernels of the CPUs of a node: NUMA losses included
+    capacity_bytes: float  # of a node
+    dimms: int
+    channels: int
+    ranks_per_dimm: int
+
+    @property
+    def channel_bandwidth_bytes_per_s(self) -> float:
+        """Achieved by a read that lies on one DIMM: its channel."""
+        return self.bandwidth_bytes_per_s / max(self.channels, 1)
+
+
+@dataclass(frozen=True)
+class Ndp:
+    """Near-data units of one kind on one node: ``units`` DIMMs, or CXL devices, each with its own memory."""
+
+    kind: str  # "dimm_ndp" or "cxl_ndp"
+    units: int
+    peak_flop_per_s: float  # of one unit
+    flop_per_s: float  # achieved
+    peak_bandwidth_bytes_per_s: float  # inside one unit
+    bandwidth_bytes_per_s: float  # achieved
+    rank_bandwidth_bytes_per_s: float  # what a host read of this unit occupies: ranks x rank rate
+    tile_rows: float
+    overlap: float
+    command_s: float  # per layer and direction
+    capacity_bytes: float  # of one unit
+
+
+@dataclass(frozen=True)
+class Link:
+    peak_bytes_per_s: float  # per direction
+    bytes_per_s: float  # achieved
+    latency_s: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    figures: Figures
+    nodes: int
+    gpu: Gpu | None
+    cpu: Cpu | None
+    dram: Dram | None
+    dimm_ndp: Ndp | None
+    cxl_ndp: Ndp | None
+    pcie: Link | None  # host to one GPU
+    cxl_link: Link | None  # GPU to CXL device: two ports in series, the slower sets the rate
+    scaleup: Link | None  # GPU to GPU in a node, per GPU
+    network: Link | None  # between nodes, per GPU
+    unified_memory: bool
+
+    @property
+    def gpus(self) -> int:
+        return self.gpu.count if self.gpu else 0
+
+
+def _link(f: Figures, name: str) -> Link | None:
+    peak = f.get(f"{name}.bandwidth_bytes_per_s")
+    if not peak:
+        return None
+    return Link(peak, peak * f(f"{name}.efficiency"), f.get(f"{name}.latency_s") or 0.0)
+
+
+def _gpu(f: Figures, system: System, nodes: int) -> Gpu | None:
+    per_node = f.count("gpu.count_per_node")
+    if per_node < 1 or f.system.get("gpu.memory_bandwidth_bytes_per_s") is None:
+        return None
+    # The power limit scales compute, not memory: clocks of the SMs fall first. Linear is the conservative reading.
+    tdp, limit = f.get("gpu.tdp_w"), f.system.get("gpu.power_limit_w")
+    power = min(1.0, limit / tdp) if tdp and limit else 1.0
+    peaks: dict[str, float | None] = {}
+    for rate, path in (
+        ("bf16", "gpu.bf16_flop_per_s"),
+        ("fp8", "gpu.fp8_flop_per_s"),
+        ("int8", "gpu.int8_op_per_s"),
+        ("fp4", "gpu.fp4_flop_per_s"),
+    ):
+        value = f.system.get(path)
+        peaks[rate] = value * power if value else None
+    f.get("gpu.bf16_flop_per_s")
+    return Gpu(
+        per_node=per_node,
+        nodes=nodes,
+        device_class=system.gpu_class,
+        peak_flop_per_s=peaks,
+        compute_efficiency_max=f("gpu.compute_efficiency_max"),
+        compute_half_tokens=f("gpu.compute_half_tokens"),
+        peak_bandwidth_bytes_per_s=f("gpu.memory_bandwidth_bytes_per_s"),
+        bandwidth_efficiency=f("gpu.bandwidth_efficiency"),
+        kv_bandwidth_efficiency=f("gpu.kv_bandwidth_efficiency"),
+        overlap=f("gpu.overlap"),
+        capacity_bytes=f("gpu.memory_capacity_bytes"),
+        reserve_bytes=f("gpu.reserve_bytes"),
+        layer_launch_s=f("gpu.layer_launch_s"),
+        layer_launch_tp_s=f("gpu.layer_launch_tp_s"),
+        layer_launch_eager_s=f("gpu.layer_launch_eager_s"),
+        captured_batch_max=f("gpu.captured_batch_max"),
+    )
+
+
+def _cpu(f: Figures, system: System) -> Cpu | None:
+    sockets = f.count("cpu.sockets")
+    if sockets < 1 or f.system.get("cpu.vector_flop_per_s") is None:
+        return None
+    # Two sockets add their units, but experts sliced over them wait for each other and for remote reads.
+    numa = f("cpu.numa_efficiency") if sockets > 1 else 1.0
+    matrix = f.get("cpu.bf16_flop_per_s")
+    vector = f("cpu.vector_flop_per_s")
+    return Cpu(
+        sockets=sockets,
+        device_class=system.cpu_class,
+        matrix_flop_per_s=matrix * f("cpu.matrix_efficiency") * sockets * numa if matrix else None,
+        vector_flop_per_s=vector * f("cpu.vector_efficiency") * sockets * numa,
+        peak_flop_per_s=max(matrix or 0.0, vector) * sockets,
+        tile_rows=f("cpu.tile_rows"),
+        vector_tokens_max=f("cpu.vector_tokens_max"),
+        overlap=f("cpu.overlap"),
+        low_bit_extra_bits=f("cpu.low_bit_extra_bits"),
+        layer_sync_s=f("cpu.layer_sync_s"),
+        reserve_bytes=f("cpu.reserve_bytes"),
+    )
+
+
+def _dram(f: Figures) -> Dram | None:
+    peak = f.get("dram.bandwidth_bytes_per_s")
+    if not peak:
+        return None
+    sockets = f.count("cpu.sockets")
+    numa = f("cpu.numa_efficiency") if sockets > 1 else 1.0
+    dimms = f.count("dram.dimms")
+    return Dram(
+        peak_bandwidth_bytes_per_s=peak,
+        bandwidth_bytes_per_s=peak * f("dram.read_efficiency"),
+        cpu_bandwidth_bytes_per_s=peak * f("dram.read_efficiency") * numa,
+        capacity_bytes=dimms * f("dram.capacity_bytes_per_dimm"),
+        dimms=dimms,
+        channels=max(sockets, 1) * f.count("dram.channels_per_socket"),
+        ranks_per_dimm=f.count("dram.ranks_per_dimm"),
+    )
+
+
+def _dimm_ndp(f: Figures) -> Ndp | None:
+    units = f.count("ndp.count")
+    if units < 1:
+        return None
+    rank = f("ndp.rank_bandwidth_bytes_per_s")
+    internal = f("ndp.internal_bandwidth_bytes_per_s")
+    flop = f("ndp.flop_per_s")
+    efficiency = f("ndp.bandwidth_efficiency")
+    return Ndp(
+        kind="dimm_ndp",
+        units=units,
+        peak_flop_per_s=flop,
+        flop_per_s=flop * f("ndp.compute_efficiency"),
+        peak_bandwidth_bytes_per_s=internal,
+        bandwidth_bytes_per_s=internal * efficiency,
+        rank_bandwidth_bytes_per_s=max(f.count("dram.ranks_per_dimm"), 1) * rank * efficiency,
+        tile_rows=f("ndp.tile_rows"),
+        overlap=f("ndp.overlap"),
+        command_s=f("ndp.command_s"),
+        capacity_bytes=f("dram.capacity_bytes_per_dimm"),
+    )
+
+
+def _cxl_ndp(f: Figures) -> Ndp | None:
+    units = f.count("cxl.count")
+    flop = f.system.get("cxl.flop_per_s")
+    if units < 1 or not flop:
+        return None
+    internal = f("cxl.internal_bandwidth_bytes_per_s")
+    f("cxl.flop_per_s")
+    return Ndp(
+        kind="cxl_ndp",
+        units=units,
+        peak_flop_per_s=flop,
+        flop_per_s=flop * f("cxl.compute_efficiency"),
+        peak_bandwidth_bytes_per_s=internal,
+        bandwidth_bytes_per_s=internal * f("cxl.bandwidth_efficiency"),
+        rank_bandwidth_bytes_per_s=internal * f("cxl.bandwidth_efficiency"),
+        tile_rows=f("cxl.tile_rows"),
+        overlap=f("cxl.overlap"),
+        command_s=f("cxl.doorbell_s") + f("cxl.completion_s"),
+        capacity_bytes=f("cxl.capacity_bytes"),
+    )
+
+
+def _cxl_link(f: Figures, pcie: Link | None, bounce: bool, dram: Dram | None) -> Link | None:
+    port = f.get("cxl.port_bandwidth_bytes_per_s")
+    if not port or pcie is None:
+        return None
+    achieved = min(port * f("cxl.port_efficiency"), pcie.bytes_per_s)
+    peak = min(port, pcie.peak_bytes_per_s)
+    if bounce:  # through a host buffer: written to DRAM, then read again; the two copies follow each other
+        achieved = 1.0 / (1.0 / (port * f("cxl.port_efficiency")) + 1.0 / pcie.bytes_per_s)
+        if dram:
+            achieved = min(achieved, dram.bandwidth_bytes_per_s / 2)
+    return Link(peak, achieved, pcie.latency_s)
+
+
+def machine(system: System, *, cxl_bounce: bool = False) -> Machine:
+    """Read a resolved system. ``cxl_bounce`` sends GPU-CXL traffic through host DRAM instead of peer to peer."""
+    f = Figures(system)
+    nodes = max(f.count("node.count"), 1)
+    pcie, dram = _link(f, "pcie"), _dram(f)
+    return Machine(
+        figures=f,
+        nodes=nodes,
+        gpu=_gpu(f, system, nodes),
+        cpu=_cpu(f, system),
+        dram=dram,
+        dimm_ndp=_dimm_ndp(f),
+        cxl_ndp=_cxl_ndp(f),
+        pcie=pcie,
+        cxl_link=_cxl_link(f, pcie, cxl_bounce, dram),
+        scaleup=_link(f, "scaleup"),
+        network=_link(f, "network"),
+        unified_memory=system.unified_memory,
+    )
+
+
+def log2(n: int) -> float:
+    return math.log2(n) if n > 1 else 0.0

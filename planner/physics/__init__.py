@@ -1,0 +1,1 @@
+"""Time of single operations: plain functions named after the thing, arrays in and out, SI units."""

@@ -1,0 +1,234 @@
+"""Attention and the other weights outside the routed experts: their phases of a pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import models
+from planner.context import Context
+from planner.parallel import Layout, attention_ranks
+from planner.physics import collective, gpu as gpu_physics
+from planner.physics.operation import Array, Phase
+from planner.result import PartId
+from planner.step import Pass
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a pass computes on one replica."""
+
+    tokens: int  # rows through every layer
+    sequences: int  # sequences that they belong to
+    logits_rows: int  # rows that need the LM head
+    prefill: bool
+    attention_flop: Array  # of all rows together, projections excluded, [contexts, 1, layers]
+    kv_read_bytes: Array  # of all sequences together, [contexts, 1, layers]
+    state_bytes: Array  # recurrent state of all sequences, read and written once, [layers]
+
+
+def decode_rows(ctx: Context, sequences: int) -> Rows:
+    """A decode or verify pass of ``sequences``; a verify pass reads each sequence's KV once for all its tokens."""
+    tokens = sequences * ctx.tokens_per_sequence
+    return Rows(
+        tokens=tokens,
+        sequences=sequences,
+        logits_rows=tokens,
+        prefill=False,
+        attention_flop=ctx.attention_flop * tokens,
+        kv_read_bytes=ctx.kv_read_bytes * sequences,
+        state_bytes=ctx.state_bytes * sequences,
+    )
+
+
+def prefill_rows(ctx: Context, tokens: int) -> Rows:
+    """A prefill pass of ``tokens`` new prompt tokens, as many prompts (or parts of one) as fill it.
+
+    Each row sees the prompt up to itself, so a pass is timed at the mean context of the new tokens; the KV of the
+    context is read once per pass and sequence.
+    """
+    prompt = ctx.scenario.workload.prompt_tokens
+    new = ctx.new_prompt_tokens
+    mean_context = prompt - new + (new + 1) / 2.0
+    sequences = max(1, round(tokens / new))
+    kv = ctx.scenario.model.kv_format
+    return Rows(
+        tokens=tokens,
+        sequences=sequences,
+        logits_rows=sequences,
+        prefill=True,
+        attention_flop=models.attention_flops(ctx.arch, mean_context, absorbed=False)[None, None] * tokens,
+        kv_read_bytes=models.kv_bytes_held(ctx.arch, kv, mean_context)[None, None] * sequences,
+        state_bytes=ctx.state_bytes * sequences,
+    )
+
+
+def _gpu_weights(
+    ctx: Context,
+    run: Pass,
+    phase: Phase,
+    part: PartId,
+    group: str,
+    parameters: Array,
+    tokens: float,
+    ranks: int,
+    read_by: int,
+) -> None:
+    """One product per layer on each GPU: ``tokens`` rows against ``parameters / ranks`` weights of ``group``."""
+    gpu = ctx.machine.gpu
+    assert gpu is not None
+    rate = "bf16" if group in ("router", "embed", "lm_head") else ctx.dense_rate
+    slice_parameters = np.asarray(parameters, float) / ranks
+    stored = ctx.group_bytes(group, slice_parameters)
+    compute = gpu_physics.product_compute_s(slice_parameters, tokens, gpu, rate)
+    moved = stored / gpu.bandwidth_bytes_per_s
+    phase.add_operation("gpu", part, compute, moved, gpu.overlap, "gpu_compute", "hbm")
+    flop = 2.0 * float(slice_parameters.sum()) * tokens * read_by
+    run.flows.gpu_flop += flop
+    run.flows.gpu_peak_s += flop / gpu.flop_per_s(rate)
+    run.flows.hbm_bytes += float(stored.sum()) * read_by
+    run.flows.hbm_achieved_s += float(moved.sum()) * read_by
+
+
+def add_attention(ctx: Context, run: Pass, rows: Rows, layout: Layout, kv_location: str, device: str) -> None:
+    """Projections (always on the GPU) and the attention core on its device, with the KV cache where it lives."""
+    gpu, t = ctx.machine.gpu, layout.tensor
+    assert gpu is not None
+    phase = run.phase("attention")
+    per_rank = rows.tokens / t if layout.attention_data else rows.tokens
+    ranks = 1 if layout.attention_data else t
+    _gpu_weights(ctx, run, phase, "attention", "mixer", ctx.work.mixer_parameters, per_rank, ranks, t)
+    _gpu_weights(ctx, run, phase, "dense_shared", "router", ctx.work.router_parameters, rows.tokens, 1, t)
+    if device == "cpu":
+        _cpu_core(ctx, run, phase, rows)
+    else:
+        _gpu_core(ctx, run, phase, rows, layout, kv_location)
+    if t > 1:
+        _attention_collective(ctx, run, phase, rows, layout)
+
+
+def _gpu_core(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout, kv_location: str) -> None:
+    gpu, t = ctx.machine.gpu, layout.tensor
+    assert gpu is not None
+    shards = attention_ranks(ctx, layout)
+    state = 2.0 * rows.state_bytes / t
+    kv = rows.kv_read_bytes / shards + state
+    flop = rows.attention_flop / t
+    compute = flop / (gpu.flop_per_s("bf16") * gpu.compute_efficiency_max)
+    moved = kv / gpu.kv_bandwidth_bytes_per_s
+    phase.add_operation("gpu", "attention", compute, moved, gpu.overlap, "gpu_compute", "hbm")
+    run.flows.gpu_flop += float(flop.mean(axis=0).sum()) * t
+    run.flows.gpu_peak_s += float(flop.mean(axis=0).sum()) * t / gpu.flop_per_s("bf16")
+    run.flows.hbm_bytes += float(kv.mean(axis=0).sum()) * t
+    run.flows.hbm_achieved_s += float(moved.mean(axis=0).sum()) * t
+    if kv_location == "host":
+        add_host_to_gpu(ctx, run, phase, "attention", rows.kv_read_bytes + 2.0 * rows.state_bytes)
+
+
+def _cpu_core(ctx: Context, run: Pass, phase: Phase, rows: Rows) -> None:
+    cpu, dram = ctx.machine.cpu, ctx.machine.dram
+    assert cpu is not None and dram is not None
+    kv = rows.kv_read_bytes + 2.0 * rows.state_bytes
+    compute = rows.attention_flop / cpu.vector_flop_per_s
+    moved = kv / dram.cpu_bandwidth_bytes_per_s
+    phase.add_operation("cpu", "attention", compute, moved, cpu.overlap, "cpu_compute", "dram")
+    phase.add("dram", "attention", "dram", kv / dram.bandwidth_bytes_per_s)
+    # Queries to the host, results back: serial with the core on the same lane.
+    _activations(ctx, run, phase, "cpu", rows.tokens, ctx.layers)
+    run.flows.cpu_flop += float(rows.attention_flop.mean(axis=0).sum())
+    run.flows.dram_bytes += float(kv.mean(axis=0).sum())
+
+
+def add_host_to_gpu(ctx: Context, run: Pass, phase: Phase, part: PartId, moved_bytes: Array) -> None:
+    """Bytes from host memory to the GPUs of a node, all their links together, sharing the host channels."""
+    pcie, dram, gpu = ctx.machine.pcie, ctx.machine.dram, ctx.machine.gpu
+    assert pcie is not None and gpu is not None
+    moved = np.asarray(moved_bytes, float)
+    phase.add("link", part, "link", moved / (pcie.bytes_per_s * gpu.per_node))
+    total = float(np.mean(moved.reshape(-1, moved.shape[-1]), axis=0).sum())
+    run.flows.pcie_bytes += total
+    if dram is not None:
+        phase.add("dram", part, "dram", moved / dram.bandwidth_bytes_per_s)
+        run.flows.dram_bytes += total
+
+
+def _activations(ctx: Context, run: Pass, phase: Phase, lane: str, tokens: float, layers: int) -> None:
+    pcie, gpu = ctx.machine.pcie, ctx.machine.gpu
+    assert pcie is not None and gpu is not None
+    one_way = tokens * ctx.hidden_bytes
+    seconds = 2.0 * one_way / (pcie.bytes_per_s * gpu.per_node)
+    phase.add(lane, "link", "link", np.full(layers, seconds))  # type: ignore[arg-type]
+    phase.add(lane, "overhead", "overhead", np.full(layers, 2.0 * pcie.latency_s))  # type: ignore[arg-type]
+    run.flows.pcie_bytes += one_way * layers
+    run.flows.dram_bytes += 2.0 * one_way * layers
+
+
+def _attention_collective(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout) -> None:
+    message = rows.tokens * ctx.hidden_bytes
+    if layout.attention_data:
+        sent = collective.all_gather_bytes(message, layout.tensor) if not layout.expert else 0.0
+    else:
+        sent = collective.all_reduce_bytes(message, layout.tensor)
+    add_collective(ctx, run, phase, np.full(ctx.layers, sent), layout.tensor)
+
+
+def add_collective(ctx: Context, run: Pass, phase: Phase, sent_bytes: Array, ranks: int) -> None:
+    """Bytes that each of ``ranks`` GPUs sends in each layer; serial with the GPU's work."""
+    gpu, scaleup, network = ctx.machine.gpu, ctx.machine.scaleup, ctx.machine.network
+    assert gpu is not None
+    inside = ranks <= gpu.per_node
+    link = scaleup if inside and scaleup is not None else network if not inside else ctx.machine.pcie
+    if link is None:
+        link = ctx.machine.pcie
+    assert link is not None
+    sent = np.asarray(sent_bytes, float)
+    phase.add("gpu", "collective", "collective", sent / link.bytes_per_s)
+    total = float(sent.reshape(-1, sent.shape[-1]).mean(axis=0).sum()) * ranks
+    if inside and scaleup is not None:
+        run.flows.scaleup_bytes += total
+    elif not inside and network is not None:
+        run.flows.network_bytes += total
+    else:
+        run.flows.pcie_bytes += total
+
+
+def add_dense(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout) -> None:
+    """Dense MLPs (and residual MLPs) on the GPU, sliced over the ranks."""
+    _gpu_weights(
+        ctx, run, phase, "dense_shared", "dense", ctx.work.dense_parameters, rows.tokens, layout.tensor, layout.tensor
+    )
+
+
+def add_shared(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout) -> None:
+    """Shared experts on the GPU, sliced over the ranks."""
+    _gpu_weights(
+        ctx, run, phase, "dense_shared", "shared", ctx.work.shared_parameters, rows.tokens, layout.tensor, layout.tensor
+    )
+
+
+def add_head(ctx: Context, run: Pass, rows: Rows, layout: Layout) -> None:
+    """LM head, once per pass; and the MTP module, once per drafted token."""
+    phase = run.phase("head")
+    head = np.asarray([float(ctx.work.lm_head_parameters)])
+    _gpu_weights(ctx, run, phase, "dense_shared", "lm_head", head, rows.logits_rows, layout.tensor, layout.tensor)
+    drafted = ctx.scenario.workload.draft_tokens
+    if drafted and not rows.prefill and ctx.work.mtp_parameters:
+        routed = ctx.work.mtp_expert_parameters * (ctx.experts - ctx.top_k)
+        hit = max(float(ctx.work.mtp_parameters - routed), 0.0) * drafted
+        _gpu_weights(
+            ctx, run, phase, "dense_shared", "mixer", np.asarray([hit]), rows.sequences, layout.tensor, layout.tensor
+        )
+
+
+def add_overhead(ctx: Context, run: Pass, rows: Rows, layout: Layout, moe_extra_s: float = 0.0) -> None:
+    """Launch and synchronisation of every layer; ``moe_extra_s`` for MoE layers that hand work to another device."""
+    gpu = ctx.machine.gpu
+    assert gpu is not None
+    phase = run.phase("overhead")
+    # Prefill keeps the GPU busy for longer than a launch takes, so single kernels hide behind each other there.
+    graphs = rows.prefill or ctx.scenario.policy.cuda_graphs
+    counted = 0 if rows.prefill else rows.tokens
+    each = gpu_physics.layer_overhead_s(gpu, counted, layout.tensor, graphs)
+    seconds = np.full(ctx.layers, each) + np.asarray(ctx.work.is_moe, float) * moe_extra_s
+    phase.add("overhead", "overhead", "overhead", seconds)

@@ -1,0 +1,34 @@
+"""Time of an expert on the CPU: vector units for few tokens, matrix tiles above."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from planner.machine import Cpu
+from planner.physics.operation import Array
+
+
+def expert_compute_s(parameters: float, tokens: ArrayLike, cpu: Cpu) -> Array:
+    """Seconds of compute of one expert with ``tokens`` rows.
+
+    At most ``vector_tokens_max`` rows run on the vector units, in proportion to the rows; above, the matrix unit
+    works on whole tiles of ``tile_rows`` rows (KTransformers, SOSP'25: AMX above 4 tokens per expert, 16-row tiles).
+    A CPU without a matrix unit uses its vector units throughout.
+    """
+    rows = np.asarray(tokens, float)
+    vector = 2.0 * parameters * rows / cpu.vector_flop_per_s
+    if cpu.matrix_flop_per_s is None:
+        return vector
+    tiles = np.ceil(rows / cpu.tile_rows) * cpu.tile_rows
+    matrix = 2.0 * parameters * tiles / cpu.matrix_flop_per_s
+    return np.where(rows <= cpu.vector_tokens_max, np.minimum(vector, matrix), matrix) * (rows > 0)
+
+
+def unpack_s(parameters: float, bits: ArrayLike, bandwidth_bytes_per_s: float, cpu: Cpu) -> Array:
+    """Seconds that expanding one expert's weights below 8 bit costs: as if each weight had extra bits to read.
+
+    The extra bits are fitted on published CPU-expert decode rates (low-bit kernels are compute-bound there).
+    """
+    low = np.asarray(bits, float) < 8.0
+    return np.where(low, parameters * cpu.low_bit_extra_bits / 8.0 / bandwidth_bytes_per_s, 0.0)

@@ -1,0 +1,161 @@
+"""Who fits where: the ledger of each memory tier, in bytes, all devices together and on the fullest one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import models
+from planner.context import Context
+from planner.machine import Machine
+from planner.parallel import Layout, attention_ranks
+from planner.result import MemoryItem, MemoryTier
+
+TIER_NAMES = {"gpu": "GPU HBM", "host": "Host DRAM", "dimm_ndp": "NDP DIMMs", "cxl_ndp": "CXL-NDP memory"}
+
+
+@dataclass
+class Tier:
+    """One tier: items as (bytes on all devices, bytes on the fullest device)."""
+
+    id: str
+    devices: int
+    device_capacity_bytes: float
+    name: str
+    items: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def add(self, name: str, total_bytes: float, fullest_bytes: float | None = None) -> None:
+        """Add an item; ``fullest_bytes`` defaults to an even spread."""
+        if total_bytes <= 0:
+            return
+        fullest = total_bytes / self.devices if fullest_bytes is None else fullest_bytes
+        before = self.items.get(name, (0.0, 0.0))
+        self.items[name] = (before[0] + total_bytes, before[1] + fullest)
+
+    @property
+    def fullest_bytes(self) -> float:
+        return sum(f for _, f in self.items.values())
+
+    @property
+    def short_bytes(self) -> float:
+        """Bytes missing, the fullest device times the devices; negative = free."""
+        return (self.fullest_bytes - self.device_capacity_bytes) * self.devices
+
+    def record(self) -> MemoryTier:
+        return MemoryTier(
+            tier=self.id,
+            name=self.name,
+            devices=self.devices,
+            capacity_bytes=self.device_capacity_bytes * self.devices,
+            items=tuple(MemoryItem(name=n, bytes=total) for n, (total, _) in self.items.items()),
+            used_bytes=sum(t for t, _ in self.items.values()),
+            free_bytes=-self.short_bytes,
+            fullest_device_bytes=self.fullest_bytes,
+            device_capacity_bytes=self.device_capacity_bytes,
+        )
+
+
+Ledger = list[Tier]
+
+
+def fits(ledger: Ledger) -> bool:
+    return all(t.short_bytes <= 0 for t in ledger)
+
+
+def activation_bytes(ctx: Context, tokens: float, logits_rows: float, ranks: int) -> float:
+    """Peak activations of one GPU: residual stream, attention and expert intermediates, logits at 32 bit.
+
+    Assumed: six hidden vectors per row live at once, and the up and gate projections of its k experts.
+    """
+    inner = ctx.expert_parameters / (3.0 * ctx.arch.hidden_size)
+    row = 6.0 * ctx.hidden_bytes + 2.0 * ctx.top_k * inner * 2.0 / ranks
+    return tokens * row + logits_rows * ctx.arch.vocab_size * 4.0 / ranks
+
+
+def kv_bytes_per_sequence(ctx: Context, context_tokens: float, layout: Layout) -> float:
+    """KV cache and recurrent state of one sequence on the GPUs of one replica, copies on ranks included."""
+    per_layer = models.kv_bytes_held(ctx.arch, ctx.scenario.model.kv_format, context_tokens) + ctx.state_bytes
+    copies = 1.0 if layout.attention_data else layout.tensor / attention_ranks(ctx, layout)
+    return float(np.sum(per_layer * copies))
+
+
+def gpu_tier(
+    ctx: Context,
+    layout: Layout,
+    batch: int,
+    context_tokens: float,
+    *,
+    kv_on_gpu: bool,
+    expert_bytes: float,
+    expert_fullest_share: float = 1.0,
+    buffer_bytes: float = 0.0,
+    prefill_on_gpu: bool = True,
+) -> Tier:
+    """Ledger of the GPUs. ``expert_bytes``: routed experts of one replica; ``buffer_bytes``: streaming, per GPU."""
+    gpu = ctx.machine.gpu
+    assert gpu is not None
+    name = TIER_NAMES["gpu"] if not ctx.machine.unified_memory else "Unified memory"
+    tier = Tier("gpu", layout.gpus, gpu.capacity_bytes, name)
+    work = ctx.work
+    # The fullest stage of a pipeline holds the most layers.
+    stage = math.ceil(ctx.layers / layout.pipeline) * layout.pipeline / ctx.layers
+    copies = layout.data
+
+    def add(item: str, replica_bytes: float, skew: float = stage) -> None:
+        tier.add(item, replica_bytes * copies, replica_bytes * copies / layout.gpus * skew)
+
+    mixer = float(ctx.group_bytes("mixer", work.mixer_parameters).sum())
+    add("attention", mixer * (layout.tensor if layout.attention_data else 1))
+    dense = float(ctx.group_bytes("dense", work.dense_parameters).sum())
+    shared = float(ctx.group_bytes("shared", work.shared_parameters).sum())
+    router = float(ctx.group_bytes("router", work.router_parameters).sum()) * layout.tensor
+    tables = float(ctx.group_bytes("embed", work.embed_parameters))
+    if not ctx.arch.tied_embeddings:
+        tables += float(ctx.group_bytes("lm_head", work.lm_head_parameters))
+    drafting = ctx.scenario.workload.draft_tokens > 0
+    mtp = float(ctx.group_bytes("mixer", work.mtp_parameters)) if drafting else 0.0
+    add("dense and shared", dense + shared + router + mtp)
+    add("embedding and head", tables)
+    add("experts", expert_bytes, stage * expert_fullest_share)
+    if kv_on_gpu:
+        replica = math.ceil(batch / layout.data)
+        add("KV cache", kv_bytes_per_sequence(ctx, context_tokens, layout) * replica)
+    chunk = min(ctx.scenario.policy.prefill_chunk_tokens, batch * ctx.new_prompt_tokens) if prefill_on_gpu else 0
+    decode = math.ceil(batch / layout.data) * ctx.tokens_per_sequence
+    rows = max(chunk, decode)
+    add("activations", activation_bytes(ctx, rows, decode, layout.tensor) * layout.tensor * layout.pipeline, 1.0)
+    add("streaming buffers", buffer_bytes * layout.tensor * layout.pipeline, 1.0)
+    tier.add("framework reserve", gpu.reserve_bytes * layout.gpus)
+    return tier
+
+
+def host_tier(machine: Machine, *, name: str = TIER_NAMES["host"]) -> Tier:
+    """Host memory with the operating system's and framework's reserve; a node is a device."""
+    dram, cpu = machine.dram, machine.cpu
+    assert dram is not None
+    tier = Tier("host", machine.nodes, dram.capacity_bytes, name)
+    if cpu is not None:
+        tier.add("framework reserve", cpu.reserve_bytes * machine.nodes)
+    return tier
+
+
+def cxl_tier(machine: Machine) -> Tier:
+    ndp = machine.cxl_ndp
+    assert ndp is not None
+    return Tier("cxl_ndp", ndp.units * machine.nodes, ndp.capacity_bytes, TIER_NAMES["cxl_ndp"])
+
+
+def largest(fits_at: Callable[[int], bool], limit: int) -> int:
+    """Largest whole number from 1 to ``limit`` at which a plan fits, 0 if none (fitting is monotone)."""
+    if not fits_at(1):
+        return 0
+    if fits_at(limit):
+        return limit
+    low, high = 1, limit
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits_at(middle) else (low, middle)
+    return low

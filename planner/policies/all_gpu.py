@@ -1,0 +1,203 @@
+"""Everything in HBM: tensor, expert, data and pipeline parallel over the system's GPUs.
+
+The slowest rank sets the time of every layer. Sources: Megatron-LM (tensor and pipeline parallel), GShard and
+DeepSeek-V3 (expert parallel with dispatch and combine all-to-all), as served by vLLM and SGLang.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.context import Context
+from planner.deal import deal
+from planner.parallel import Layout, gpu_layout, passes_per_step, pipeline_factor, sequences_per_pass
+from planner.physics import attention, collective, experts
+from planner.physics.attention import Rows
+from planner.physics.experts import Counts, spread
+from planner.physics.memory import Ledger, gpu_tier
+from planner.physics.operation import Phase, phase_times
+from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mean_expert_bytes, mixed_widths
+from planner.routing import RoutingState
+from planner.step import Pass
+
+
+class AllGpu(Policy):
+    id = "all-gpu"
+    name = "All on GPUs"
+    sentence = "Every expert is resident in HBM; the GPUs share each layer and the slowest one sets the time."
+    source = "vLLM / SGLang tensor, expert, data and pipeline parallel; DeepSeek-V3 (arXiv 2412.19437) for expert parallel"
+    needs = ("gpu",)
+    kv_choices = ("gpu",)
+    options = (
+        Option(
+            "attention_data_parallel",
+            "bool",
+            False,
+            "each GPU runs attention for its own sequences, weights replicated (default: on for expert-parallel MLA)",
+        ),
+    )
+
+    def layout(self, ctx: Context) -> Layout:
+        return gpu_layout(ctx)
+
+    def resident_default(self, ctx: Context) -> int | None:
+        return ctx.experts
+
+    def ledger(
+        self, ctx: Context, layout: Layout, kv_location: str, resident: int, batch: int, context_tokens: float
+    ) -> Ledger:
+        each = mean_expert_bytes(ctx.other_widths())
+        per_rank = -(-ctx.experts // layout.tensor) * layout.tensor / ctx.experts if layout.expert else 1.0
+        return [
+            gpu_tier(
+                ctx,
+                layout,
+                batch,
+                context_tokens,
+                kv_on_gpu=True,
+                expert_bytes=each * ctx.experts * ctx.moe_layers,
+                expert_fullest_share=per_rank,
+            )
+        ]
+
+    def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
+        widths = ctx.other_widths()
+        shape = routing.profile.shape
+        tier = np.full(shape, TIER_CODE["gpu"], np.int8)
+        why = "fits in HBM with all the others"
+        if ready.layout.expert:
+            why = f"on one of {ready.layout.tensor} GPUs, the experts dealt out by learnt load so that GPUs are even"
+        return Placed(
+            tier,
+            np.ones(shape, bool),
+            mixed_widths(routing.profile, widths),
+            tuple(w for w, _ in widths),
+            {TIER_CODE["gpu"]: why},
+        )
+
+    def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
+        rows = attention.decode_rows(ctx, sequences_per_pass(ctx.scenario.workload.batch, ready.layout))
+        passes = passes_per_step(ctx.scenario.workload.batch, ready.layout)
+        return self._pass(ctx, ready, placed, rows, routing.counts, routing, passes)
+
+    def prefill(
+        self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState, mode: str, tokens: int
+    ) -> Pass:
+        rows = attention.prefill_rows(ctx, tokens)
+        return self._pass(ctx, ready, placed, rows, routing.prefill_counts, routing, 1)
+
+    def _pass(
+        self,
+        ctx: Context,
+        ready: Prepared,
+        placed: Placed,
+        rows: Rows,
+        counts: Counts,
+        routing: RoutingState,
+        passes: int,
+    ) -> Pass:
+        layout = ready.layout
+        run = Pass(tokens=rows.tokens, copies=layout.data)
+        attention.add_attention(ctx, run, rows, layout, "gpu", "gpu")
+        dense = run.phase("dense")
+        attention.add_dense(ctx, run, dense, rows, layout)
+        attention.add_shared(ctx, run, dense, rows, layout)
+        self._routed(ctx, run, placed, rows, counts, routing, layout)
+        attention.add_head(ctx, run, rows, layout)
+        attention.add_overhead(ctx, run, rows, layout)
+        self._stage_links(ctx, run, rows, layout)
+        layer_s = np.zeros(ctx.layers)
+        if layout.pipeline > 1:
+            for phase in run.phases:
+                total = phase_times(phase).total
+                if total.shape[2] == ctx.layers:
+                    layer_s += total.mean(axis=(0, 1))
+        run.repeats = pipeline_factor(layer_s, layout, passes)
+        run.flow_repeats = float(passes)
+        run.in_flight = layout.pipeline / pipeline_factor(layer_s, layout, layout.pipeline)
+        return run
+
+    def _routed(
+        self,
+        ctx: Context,
+        run: Pass,
+        placed: Placed,
+        rows: Rows,
+        counts: Counts,
+        routing: RoutingState,
+        layout: Layout,
+    ) -> None:
+        phase = run.phase("routed experts")
+        t = layout.tensor
+        for index, width in enumerate(placed.widths):
+            mask = placed.stored.format == index
+            work = experts.on_gpu(ctx, counts, width.expert_bytes, width.format, 1 if layout.expert else t).only(mask)
+            seconds = work.seconds
+            waits_compute = np.where(work.compute_s >= work.bytes_s, seconds, 0.0)
+            if layout.expert:
+                slowest, compute_share = self._slowest_rank(seconds, waits_compute, routing, t)
+                phase.add("gpu", "routed_gpu", "gpu_compute", spread(ctx, slowest * compute_share))
+                phase.add("gpu", "routed_gpu", "hbm", spread(ctx, slowest * (1.0 - compute_share)))
+            else:
+                phase.add("gpu", "routed_gpu", "gpu_compute", spread(ctx, waits_compute.sum(axis=2)))
+                phase.add("gpu", "routed_gpu", "hbm", spread(ctx, (seconds - waits_compute).sum(axis=2)))
+            experts.count_gpu(ctx, run.flows, counts, mask, width.expert_bytes, width.format)
+        if t > 1:
+            self._collective(ctx, run, phase, rows, layout)
+
+    @staticmethod
+    def _slowest_rank(
+        seconds: np.ndarray, waits_compute: np.ndarray, routing: RoutingState, ranks: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Longest rank of each sample and layer, and the share of its time that waits for compute."""
+        home = deal(routing.profile, ranks)  # [layers, experts]
+        per_rank = np.stack([np.where(home == r, seconds, 0.0).sum(axis=2) for r in range(ranks)])
+        compute = np.stack([np.where(home == r, waits_compute, 0.0).sum(axis=2) for r in range(ranks)])
+        slowest = per_rank.argmax(axis=0)[None]
+        longest = np.take_along_axis(per_rank, slowest, 0)[0]
+        waits = np.take_along_axis(compute, slowest, 0)[0]
+        return longest, np.divide(waits, longest, out=np.zeros_like(waits), where=longest > 0)
+
+    @staticmethod
+    def _collective(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout) -> None:
+        token_bytes = ctx.hidden_bytes
+        if layout.expert:
+            copies = collective.distinct_ranks(ctx.top_k, layout.tensor)
+            per_rank = rows.tokens / layout.tensor
+            # Dispatch and combine, each once; with sliced attention the tokens are on every rank already.
+            ways = 2.0 if layout.attention_data else 1.0
+            sent = ways * collective.all_to_all_bytes(per_rank, copies, token_bytes, layout.tensor)
+            if not layout.attention_data:
+                sent += collective.all_gather_bytes(rows.tokens * token_bytes, layout.tensor)
+        elif layout.attention_data:
+            # Rows are gathered before the sliced experts and reduced back to their owners.
+            sent = 2.0 * collective.all_gather_bytes(rows.tokens * token_bytes, layout.tensor)
+        else:
+            sent = collective.all_reduce_bytes(rows.tokens * token_bytes, layout.tensor)
+        attention.add_collective(ctx, run, phase, np.full(ctx.layers, sent), layout.tensor)
+
+    @staticmethod
+    def _stage_links(ctx: Context, run: Pass, rows: Rows, layout: Layout) -> None:
+        phase = run.phase("stage hand-over")
+        if layout.pipeline == 1:
+            return
+        gpu = ctx.machine.gpu
+        assert gpu is not None
+        crosses = layout.tensor * layout.pipeline > gpu.per_node
+        link = ctx.machine.network if crosses and ctx.machine.network else ctx.machine.scaleup or ctx.machine.pcie
+        assert link is not None
+        # Each rank of a stage sends its slice; the next stage gathers it over the faster links inside the node.
+        sent = rows.tokens * ctx.hidden_bytes / layout.tensor
+        hops = np.full(layout.pipeline - 1, sent / link.bytes_per_s)
+        phase.add("gpu", "collective", "collective", hops)
+        phase.add("gpu", "overhead", "overhead", np.full(layout.pipeline - 1, link.latency_s))
+        total = rows.tokens * ctx.hidden_bytes * (layout.pipeline - 1)
+        if crosses and ctx.machine.network:
+            run.flows.network_bytes += total
+        elif ctx.machine.scaleup:
+            run.flows.scaleup_bytes += total
+        else:
+            run.flows.pcie_bytes += total
+
+    def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
+        return f"All {ctx.experts} experts of each layer in HBM, {ready.layout.words()}."

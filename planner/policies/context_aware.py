@@ -1,0 +1,193 @@
+"""Context-aware MoE on CXL-NDP (arXiv 2512.04476): hot experts in HBM, the rest at 1 to 4 bit in near-data memory.
+
+Prefill statistics score each expert, ``S = alpha P~ + (1 - alpha) W~``; the top K of each layer stay in HBM in the
+checkpoint's own format. A selector gives the others 1, 2, 3 or 4 bit under an average-bit budget. Placement and widths
+are fixed during decode: every selected expert runs where it lives.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import numpy as np
+
+from models import formats
+from planner.bitwidth import select_layers
+from planner.context import Context, Width
+from planner.errors import PlanError
+from planner.importance import by_importance, hot_experts, importance
+from planner.losses import surrogate_losses
+from planner.parallel import Layout
+from planner.physics import attention
+from planner.physics.experts import Stored
+from planner.physics.memory import Ledger
+from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mixed_widths
+from planner.policies.hybrid import hybrid_gpu_tier, streamed_prefill
+from planner.policies.monde import near_data_ledger
+from planner.policies.near_data import BOUNCE, NDP_COMPUTE, homes, near_data_pass
+from planner.routing import RoutingState
+from planner.step import Pass
+
+SELECTED_BITS = (4, 3, 2, 1)
+
+
+class ContextAware(Policy):
+    id = "context-aware"
+    name = "Context-aware CXL-NDP"
+    sentence = "The experts that this context needs most stay in HBM; the others run at 1 to 4 bit in CXL near-data memory."
+    source = "Context-Aware MoE on CXL-enabled GPU-NDP systems (arXiv 2512.04476)"
+    needs = ("gpu", "pcie", "cxl_ndp")
+    default_bits = 3.0
+    options = (
+        Option("alpha", "float", 0.5, "weight of selection counts against router scores in the importance", low=0.0, high=1.0),
+        Option("normalise", "choice", "sum", "how counts and scores of a layer are scaled", choices=("sum", "max", "minmax")),
+        Option("selector", "choice", "prefix", "prefix: the paper's search; exact: the optimum", choices=("prefix", "exact")),
+        Option("keep_originals", "bool", True, "the native experts stay in CXL memory beside the 1 to 4 bit replicas"),
+        Option("fill_hidden", "bool", True, "the move of the hot set runs behind the rest of prefill"),
+        NDP_COMPUTE,
+        BOUNCE,
+    )
+    notes = (
+        "Losses of the bit-width selector are a surrogate (Lloyd-Max error times an assumed sensitivity), not measured.",
+    )
+
+    def _budget(self, ctx: Context) -> float | None:
+        """Average bits for the selector; None when one stored format was asked for instead."""
+        policy = ctx.scenario.policy
+        if policy.expert_format is not None:
+            return None
+        bits = policy.weight_bits if policy.weight_bits is not None else self.default_bits
+        assert bits is not None
+        return bits if bits <= 4 else None
+
+    def ledger(
+        self, ctx: Context, layout: Layout, kv_location: str, resident: int, batch: int, context_tokens: float
+    ) -> Ledger:
+        gpu = hybrid_gpu_tier(ctx, layout, kv_location, resident, batch, context_tokens)
+        per_expert = 0.0
+        if self._budget(ctx) is not None:
+            per_expert = sum(ctx.width(formats.format_for_bits(b)).expert_bytes for b in SELECTED_BITS)
+        else:
+            per_expert = sum(w.expert_bytes * share for w, share in ctx.other_widths())
+        count = ctx.experts * ctx.moe_layers
+        ledger = near_data_ledger(ctx, layout, per_expert * count, kv_location, batch, context_tokens)
+        if ctx.option("keep_originals", True):
+            ledger[0].add("native originals", ctx.gpu_width.expert_bytes * count * layout.data)
+        return [gpu, *ledger]
+
+    def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
+        alpha = float(ctx.option("alpha", 0.5))
+        how = cast(Literal["sum", "max", "minmax"], ctx.option("normalise", "sum"))
+        score = importance(routing.context, routing.context_scores, alpha, how)
+        resident = hot_experts(score, ready.resident_per_layer)
+        budget = self._budget(ctx)
+        widths: tuple[Width, ...]
+        if budget is None:
+            mixed = ctx.other_widths()
+            stored, widths = mixed_widths(score, mixed), tuple(w for w, _ in mixed)
+            reason = "not among the most important experts of this context; stored at the width asked for"
+        else:
+            stored, widths = self._select(ctx, score, ready.resident_per_layer, budget)
+            reason = f"not among the most important experts of this context; width chosen under a mean of {budget:g} bits"
+        tier = np.where(resident, TIER_CODE["gpu"], TIER_CODE["cxl_ndp"]).astype(np.int8)
+        return Placed(
+            tier,
+            resident,
+            stored,
+            widths,
+            {
+                TIER_CODE["gpu"]: "among the most important experts of its layer in the prefill statistics",
+                TIER_CODE["cxl_ndp"]: reason,
+            },
+            {"home": homes(ctx, score, "cxl_ndp", np.ones(resident.shape, bool))},
+        )
+
+    def _select(
+        self, ctx: Context, score: np.ndarray, kept: int, budget: float
+    ) -> tuple[Stored, tuple[Width, ...]]:
+        """Widths of the experts outside HBM; the residents carry the widest, which nothing reads."""
+        if budget < 1:
+            raise PlanError(f"policy.weight_bits is {budget:g}; the selector takes a mean from 1 to 4 bits.")
+        widths = tuple(ctx.width(formats.format_for_bits(b)) for b in SELECTED_BITS)
+        index = np.zeros(score.shape, np.int8)
+        cold = by_importance(score)[:, kept:]
+        if cold.shape[1]:
+            table = surrogate_losses(ctx.moe_layers, ctx.experts, seed=ctx.scenario.routing.seed)
+            losses = np.take_along_axis(table.values, cold[:, :, None], axis=1)
+            method = cast(Literal["prefix", "exact"], ctx.option("selector", "prefix"))
+            bits = select_layers(losses, None, budget, method).bits
+            np.put_along_axis(index, cold, (SELECTED_BITS[0] - bits).astype(np.int8), axis=1)
+        sizes, named = np.array([w.expert_bytes for w in widths]), np.array([w.bits for w in widths])
+        return Stored(sizes[index], named[index], index), widths
+
+    def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
+        rows = attention.decode_rows(ctx, self.sequences_per_pass(ctx, ready.layout))
+        run = near_data_pass(
+            ctx,
+            ready,
+            rows,
+            "cxl_ndp",
+            placed.stored,
+            placed.widths[0].format,
+            routing.counts,
+            placed.resident,
+            placed.extra["home"].astype(np.int16),
+            move=False,
+        )
+        run.repeats = float(self.passes_per_step(ctx, ready.layout))
+        return run
+
+    def prefill(
+        self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState, mode: str, tokens: int
+    ) -> Pass:
+        """Before the hot set is known: on near-data memory with MoNDE's moves, or streamed; nothing is resident yet."""
+        stored, fmt = placed.stored, placed.widths[0].format
+        if ctx.option("keep_originals", True):
+            shape = placed.resident.shape
+            native = ctx.gpu_width
+            stored = Stored(np.full(shape, native.expert_bytes), np.full(shape, native.bits), np.zeros(shape, np.int8))
+            fmt = native.format
+        nothing = np.zeros(placed.resident.shape, bool)
+        if mode == "ndp":
+            rows = attention.prefill_rows(ctx, tokens)
+            home = placed.extra["home"].astype(np.int16)
+            return near_data_pass(
+                ctx, ready, rows, "cxl_ndp", stored, fmt, routing.prefill_counts, nothing, home, move=True
+            )
+        return streamed_prefill(
+            ctx, ready, stored, nothing, routing.prefill_counts, tokens, fmt, overlap=1.0, source="cxl_ndp"
+        )
+
+    def prefill_modes(self, ctx: Context) -> tuple[str, ...]:
+        return ("ndp", "stream")
+
+    def prompt_extra_s(self, ctx: Context, ready: Prepared, placed: Placed, prefill_s: float) -> float:
+        """The move of the hot set into HBM, once per batch of sequences, less what hides behind prefill.
+
+        A layer's hot experts are known when its prefill is done, so they move while the later layers compute; the
+        last layer's always shows.
+        """
+        link = ctx.machine.cxl_link
+        assert link is not None
+        fill = float(placed.resident.sum()) * ctx.gpu_width.expert_bytes / link.bytes_per_s
+        layers = max(ctx.moe_layers, 1)
+        if not ctx.option("fill_hidden", True):
+            return fill / ctx.scenario.workload.batch
+        behind = prefill_s * (layers - 1) / layers
+        return max(fill - behind, fill / layers) / ctx.scenario.workload.batch
+
+    def plan_notes(self, ctx: Context) -> tuple[str, ...]:
+        if ctx.scenario.workload.batch == 1:
+            return ()
+        return (
+            f"At batch {ctx.scenario.workload.batch} the hot set comes from the summed prefill statistics of the whole "
+            "batch; the paper places for one sequence at a time.",
+        )
+
+    def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
+        budget = self._budget(ctx)
+        width = f"a mean of {budget:g} bits" if budget is not None else ctx.other_widths()[0][0].name
+        return (
+            f"{ready.resident_per_layer} of {ctx.experts} experts of each layer in HBM by prefill importance; the others "
+            f"at {width} in CXL-NDP."
+        )

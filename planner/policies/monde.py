@@ -1,0 +1,137 @@
+"""MoNDE (arXiv 2405.18832): all experts in near-data memory; the hottest of each layer are moved to the GPU.
+
+``t_layer = max(sum PMove + compute of the last moved, sum of near-data experts + activation transfers)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.context import Context
+from planner.parallel import Layout
+from planner.physics import attention
+from planner.physics.memory import Ledger, cxl_tier, host_tier
+from planner.policies.base import (
+    TIER_CODE,
+    Option,
+    Placed,
+    Policy,
+    Prepared,
+    hottest,
+    mean_expert_bytes,
+    mixed_widths,
+)
+from planner.policies.hybrid import add_host_kv, hybrid_gpu_tier, streamed_prefill
+from planner.policies.near_data import BOUNCE, EXCLUSION, NDP_COMPUTE, homes, kind_of, near_data_pass
+from planner.routing import RoutingState
+from planner.step import Pass
+
+
+class Monde(Policy):
+    id = "monde"
+    name = "MoNDE (GPU and near-data memory)"
+    sentence = "Experts live in near-data memory and are computed there; the most loaded of each pass are moved to the GPU."
+    source = "MoNDE (arXiv 2405.18832); the rule for H as re-implemented by the DynaNDE simulator"
+    needs = ("gpu", "pcie", "ndp")
+    options = (
+        Option("hot_experts", "int", 0, "experts moved to the GPU per layer and pass; 0 = by the ratio of bandwidths", low=0, high=100_000),
+        Option("residents_count", "bool", True, "active experts resident in HBM count towards the experts to move"),
+        NDP_COMPUTE,
+        EXCLUSION,
+        BOUNCE,
+    )
+    notes = ("Whether MoNDE keeps moved experts for later passes is not published; here they are used once and dropped.",)
+
+    def resident_default(self, ctx: Context) -> int | None:
+        return 0
+
+    def ledger(
+        self, ctx: Context, layout: Layout, kv_location: str, resident: int, batch: int, context_tokens: float
+    ) -> Ledger:
+        each = mean_expert_bytes(ctx.other_widths())
+        # Two experts on their way: one arrives while the other is computed.
+        gpu = hybrid_gpu_tier(ctx, layout, kv_location, resident, batch, context_tokens, 2.0 * each / layout.tensor)
+        return [gpu, *near_data_ledger(ctx, layout, each * ctx.experts * ctx.moe_layers, kv_location, batch, context_tokens)]
+
+    def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
+        widths = ctx.other_widths()
+        kind = kind_of(ctx)
+        resident = hottest(routing.profile, ready.resident_per_layer)
+        tier = np.where(resident, TIER_CODE["gpu"], TIER_CODE[kind]).astype(np.int8)
+        return Placed(
+            tier,
+            resident,
+            mixed_widths(routing.profile, widths),
+            tuple(w for w, _ in widths),
+            {
+                TIER_CODE["gpu"]: "among the most loaded experts of its layer, kept in HBM as asked",
+                TIER_CODE[kind]: "lives in near-data memory; moved to the GPU only in passes in which it is among the hottest",
+            },
+            {"home": homes(ctx, routing.profile, kind, np.ones(resident.shape, bool))},
+        )
+
+    def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
+        rows = attention.decode_rows(ctx, self.sequences_per_pass(ctx, ready.layout))
+        run = self._pass(ctx, ready, placed, rows, routing.counts)
+        run.repeats = float(self.passes_per_step(ctx, ready.layout))
+        return run
+
+    def prefill(
+        self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState, mode: str, tokens: int
+    ) -> Pass:
+        if mode == "ndp":
+            return self._pass(ctx, ready, placed, attention.prefill_rows(ctx, tokens), routing.prefill_counts)
+        return streamed_prefill(
+            ctx,
+            ready,
+            placed.stored,
+            placed.resident,
+            routing.prefill_counts,
+            tokens,
+            placed.widths[0].format,
+            overlap=1.0,
+            source=kind_of(ctx),
+        )
+
+    def prefill_modes(self, ctx: Context) -> tuple[str, ...]:
+        return ("ndp", "stream")
+
+    def _pass(
+        self, ctx: Context, ready: Prepared, placed: Placed, rows: attention.Rows, counts: np.ndarray
+    ) -> Pass:
+        return near_data_pass(
+            ctx,
+            ready,
+            rows,
+            kind_of(ctx),
+            placed.stored,
+            placed.widths[0].format,
+            counts,
+            placed.resident,
+            placed.extra["home"].astype(np.int16),
+            move=True,
+        )
+
+    def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
+        where = "CXL-NDP" if kind_of(ctx) == "cxl_ndp" else "NDP DIMMs"
+        asked = int(ctx.option("hot_experts", 0))
+        rule = f"the {asked} hottest" if asked else "the hottest, as many as the bandwidths balance,"
+        return f"All {ctx.experts} experts of each layer in {where}; {rule} move to the GPU in each pass."
+
+
+def near_data_ledger(
+    ctx: Context, layout: Layout, expert_bytes: float, kv_location: str, batch: int, context_tokens: float
+) -> Ledger:
+    """Tiers behind the GPU: CXL devices, or host DIMMs that carry the processors, with KV if it lives there."""
+    if kind_of(ctx) == "cxl_ndp":
+        tier = cxl_tier(ctx.machine)
+        tier.add("experts", expert_bytes * layout.data)
+        if kv_location == "host" and ctx.machine.dram is not None:
+            host = host_tier(ctx.machine)
+            add_host_kv(ctx, host, kv_location, batch, context_tokens)
+            return [tier, host]
+        return [tier]
+    host = host_tier(ctx.machine, name="Host DIMMs (CPU and NDP share them)")
+    host.add("experts", expert_bytes * layout.data)
+    add_host_kv(ctx, host, kv_location, batch, context_tokens)
+    return [host]

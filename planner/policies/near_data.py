@@ -1,0 +1,224 @@
+"""What the policies with near-data processors share: experts computed where they lie, some moved to the GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.context import Context
+from planner.deal import deal
+from planner.machine import Ndp
+from planner.physics import attention, collective, experts
+from planner.physics.attention import Rows
+from planner.physics.experts import Counts, Stored, spread
+from planner.physics.operation import Array, Phase
+from planner.policies.base import Option, Prepared
+from planner.policies.hybrid import add_cxl_to_gpu, add_dense_side, add_residents, counts_rows, sync_s
+from planner.step import Pass
+
+NDP_COMPUTE = Option(
+    "ndp_compute",
+    "choice",
+    "gemv",
+    "row mapping of the NDP arrays: gemv (all units used at few tokens), padded (whole tiles), scaled (gemv, faster by "
+    "16 / bits)",
+    choices=("gemv", "padded", "scaled"),
+)
+EXCLUSION = Option(
+    "whole_dimm_exclusion",
+    "bool",
+    False,
+    "a host read blocks the whole DIMM at its channel's rate; off = it only takes rank time (bytes / (ranks x rank rate))",
+)
+BOUNCE = Option(
+    "cxl_bounce", "bool", False, "GPU and CXL device exchange data through host DRAM instead of peer to peer"
+)
+
+
+def ndp_of(ctx: Context, kind: str) -> Ndp:
+    ndp = ctx.machine.dimm_ndp if kind == "dimm_ndp" else ctx.machine.cxl_ndp
+    assert ndp is not None
+    return ndp
+
+
+def kind_of(ctx: Context) -> str:
+    """The near-data processors that a policy open to both uses: CXL if the system has it."""
+    return "cxl_ndp" if ctx.machine.cxl_ndp is not None else "dimm_ndp"
+
+
+def homes(ctx: Context, load: Array, kind: str, placed: NDArray[np.bool_]) -> NDArray[np.int16]:
+    """Unit that holds each placed expert, [moe_layers, experts], loads dealt out evenly; -1 elsewhere."""
+    return deal(np.where(placed, load, -1.0), ndp_of(ctx, kind).units)
+
+
+def host_read_rate(ctx: Context, kind: str) -> float:
+    """Bytes/s at which a host read occupies one unit: rank time, or its channel's share if the DIMM is excluded."""
+    ndp, dram = ndp_of(ctx, kind), ctx.machine.dram
+    if kind == "dimm_ndp" and ctx.option("whole_dimm_exclusion", False) and dram is not None:
+        return dram.bandwidth_bytes_per_s / max(dram.dimms / max(ctx.machine.nodes, 1), 1)
+    return ndp.rank_bandwidth_bytes_per_s
+
+
+def per_unit(values: Array, home: NDArray[np.int16], units: int) -> Array:
+    """Sum of ``values`` [samples, layers, experts] by unit, [units, samples, layers]."""
+    if units == 1:
+        return np.where(home >= 0, values, 0.0).sum(axis=2)[None]
+    return np.stack([np.where(home == u, values, 0.0).sum(axis=2) for u in range(units)])
+
+
+def moved_hot(ctx: Context, counts: Counts, resident: NDArray[np.bool_], kind: str) -> NDArray[np.bool_]:
+    """Experts that MoNDE moves to the GPU in a pass: the H most loaded active ones, [samples, layers, experts].
+
+    H = ceil(active x B_link / (B_link + B_ndp)), at least 1 (MoNDE, arXiv 2405.18832, as re-implemented by DynaNDE);
+    active residents count towards H when ``residents_count`` is on.
+    """
+    ndp = ndp_of(ctx, kind)
+    link = ctx.machine.cxl_link if kind == "cxl_ndp" else ctx.machine.pcie
+    assert link is not None
+    hit = counts > 0
+    active = hit.sum(axis=2)
+    asked = int(ctx.option("hot_experts", 0))
+    if asked > 0:
+        wanted = np.minimum(asked, active)
+    else:
+        alpha = link.peak_bytes_per_s / (link.peak_bytes_per_s + ndp.peak_bandwidth_bytes_per_s * ndp.units)
+        wanted = np.where(active > 0, np.maximum(np.ceil(alpha * active), 1), 0)
+    if ctx.option("residents_count", True):
+        wanted = np.maximum(wanted - (hit & resident).sum(axis=2), 0)
+    candidates = np.where(resident, 0, counts)
+    rank = np.argsort(np.argsort(-candidates, axis=2, kind="stable"), axis=2)
+    return np.asarray((rank < wanted[..., None]) & hit & ~resident)
+
+
+def add_ndp(
+    ctx: Context,
+    run: Pass,
+    phase: Phase,
+    kind: str,
+    stored: Stored,
+    counts: Counts,
+    mask: NDArray[np.bool_],
+    home: NDArray[np.int16],
+    host_reads: Array | None = None,
+) -> None:
+    """Masked experts on their units; the unit that takes longest sets the time.
+
+    ``host_reads`` [samples, layers, experts] are bytes that others read from the units in the same phase.
+    """
+    ndp = ndp_of(ctx, kind)
+    work = experts.on_ndp(ctx, counts, stored, kind, str(ctx.option("ndp_compute", "gemv"))).only(mask)
+    seconds = work.seconds
+    waits = np.where(work.compute_s >= work.bytes_s, seconds, 0.0)
+    own, compute = per_unit(seconds, home, ndp.units), per_unit(waits, home, ndp.units)
+    taken = np.zeros_like(own)
+    if host_reads is not None:
+        taken = per_unit(host_reads / host_read_rate(ctx, kind), home, ndp.units)
+    busiest = (own + taken).argmax(axis=0)[None]
+
+    def of_busiest(values: Array) -> Array:
+        return np.take_along_axis(values, busiest, 0)[0]
+
+    on_compute = of_busiest(compute)
+    phase.add("ndp", "routed_ndp", "ndp_compute", spread(ctx, on_compute))
+    phase.add("ndp", "routed_ndp", "ndp_memory", spread(ctx, of_busiest(own) - on_compute + of_busiest(taken)))
+    pairs, moved = experts.tokens_and_bytes(counts, mask, stored.bytes)
+    flop = 2.0 * ctx.expert_parameters * pairs
+    if kind == "dimm_ndp":
+        run.flows.ndp_flop += flop
+        run.flows.ndp_bytes += moved
+    else:
+        run.flows.cxl_flop += flop
+        run.flows.cxl_bytes += moved
+    _add_activations(ctx, run, phase, kind, counts, mask)
+
+
+def _add_activations(
+    ctx: Context, run: Pass, phase: Phase, kind: str, counts: Counts, mask: NDArray[np.bool_]
+) -> None:
+    """Tokens to the units and results back, serial with the units' work, plus a command each way per layer."""
+    ndp, pcie, gpu = ndp_of(ctx, kind), ctx.machine.pcie, ctx.machine.gpu
+    assert pcie is not None and gpu is not None
+    used = np.where(mask, counts, 0).sum(axis=2)
+    # A token crosses once for each unit that it has experts on (and its summed result comes back once).
+    vectors = np.minimum(used, counts_rows(counts, ctx) * collective.distinct_ranks(ctx.top_k, ndp.units))
+    moved = vectors * ctx.hidden_bytes
+    busy = (used > 0).astype(float)
+    commands = 2.0 * ndp.command_s * busy
+    if kind == "cxl_ndp":
+        link = ctx.machine.cxl_link
+        assert link is not None
+        rate = min(link.bytes_per_s * ndp.units, pcie.bytes_per_s * gpu.per_node)
+        run.flows.cxl_link_bytes += float(moved.mean(axis=0).sum())
+    else:
+        rate = pcie.bytes_per_s * gpu.per_node
+        commands = commands + 2.0 * pcie.latency_s * busy
+        once = np.minimum(used, counts_rows(counts, ctx)) * ctx.hidden_bytes
+        run.flows.pcie_bytes += float(once.mean(axis=0).sum())
+        dram = ctx.machine.dram
+        if dram is not None:
+            phase.add("dram", "link", "dram", spread(ctx, 2.0 * moved / dram.bandwidth_bytes_per_s))
+            run.flows.dram_bytes += 2.0 * float(moved.mean(axis=0).sum())
+        moved = once
+    phase.add("ndp", "link", "link", spread(ctx, 2.0 * moved / rate))
+    phase.add("ndp", "overhead", "overhead", spread(ctx, commands))
+
+
+def add_moved(
+    ctx: Context, run: Pass, phase: Phase, kind: str, stored: Stored, fmt: str, counts: Counts, moved: NDArray[np.bool_]
+) -> None:
+    """Experts moved to the GPU for this pass: all transfers, then the compute of the last one (MoNDE's PMove side)."""
+    gpu = ctx.machine.gpu
+    assert gpu is not None
+    crossing = spread(ctx, np.where(moved, stored.bytes, 0.0).sum(axis=2))[None]
+    if kind == "cxl_ndp":
+        add_cxl_to_gpu(ctx, run, phase, crossing)
+        lane = "cxl_link"
+    else:
+        attention.add_host_to_gpu(ctx, run, phase, "link", crossing)
+        lane = "link"
+    work = experts.on_gpu(ctx, counts, stored.bytes, fmt, gpu.per_node).only(moved)
+    seconds = work.seconds
+    phase.add("gpu", "routed_gpu", "gpu_compute", spread(ctx, np.where(work.compute_s >= work.bytes_s, seconds, 0.0).sum(axis=2)))
+    phase.add("gpu", "routed_gpu", "hbm", spread(ctx, np.where(work.compute_s < work.bytes_s, seconds, 0.0).sum(axis=2)))
+    last = seconds.max(axis=2)
+    phase.add(lane, "routed_gpu", "hbm", spread(ctx, last))  # type: ignore[arg-type]
+    pairs, read = experts.tokens_and_bytes(counts, moved, stored.bytes)
+    flop = 2.0 * ctx.expert_parameters * pairs
+    run.flows.gpu_flop += flop
+    run.flows.gpu_peak_s += flop / gpu.flop_per_s(ctx.gpu_rate(fmt))
+    run.flows.hbm_bytes += read
+    run.flows.hbm_achieved_s += read / gpu.bandwidth_bytes_per_s
+
+
+def near_data_pass(
+    ctx: Context,
+    ready: Prepared,
+    rows: Rows,
+    kind: str,
+    stored: Stored,
+    fmt: str,
+    counts: Counts,
+    resident: NDArray[np.bool_],
+    home: NDArray[np.int16],
+    *,
+    move: bool,
+) -> Pass:
+    """One pass with residents on the GPU, the rest on near-data units, and MoNDE's hot ones moved if ``move``."""
+    layout = ready.layout
+    run = Pass(tokens=rows.tokens, copies=layout.data)
+    kv, device = ("gpu", "gpu") if rows.prefill else (ready.kv_location, ready.attention_device)
+    attention.add_attention(ctx, run, rows, layout, kv, device)
+    phase = run.phase("GPU experts beside near-data experts")
+    add_dense_side(ctx, run, phase, rows, layout)
+    add_residents(ctx, run, phase, counts, resident, layout)
+    moved = moved_hot(ctx, counts, resident, kind) if move else np.zeros(counts.shape, bool)
+    reads = None
+    if move and moved.any():
+        add_moved(ctx, run, phase, kind, stored, fmt, counts, moved)
+        reads = np.where(moved, stored.bytes, 0.0)
+    add_ndp(ctx, run, phase, kind, stored, counts, ~resident & ~moved, home, reads)
+    attention.add_head(ctx, run, rows, layout)
+    attention.add_overhead(ctx, run, rows, layout, sync_s(ctx) if kind == "dimm_ndp" else 0.0)
+    return run
+
+

@@ -1,0 +1,112 @@
+"""From passes to what users and operators see: TTFT, TPOT, rates per user and per system. No queueing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from planner.context import Context
+from planner.errors import PlanError
+from planner.parallel import passes_per_step
+from planner.policies.base import Placed, Policy, Prepared
+from planner.routing import RoutingState, routing_state
+from planner.step import Timing, time_pass
+
+
+@dataclass(frozen=True)
+class PrefillTiming:
+    """Prefill in the chosen mode: a steady-state pass, one prompt alone, and the other modes."""
+
+    mode: str
+    timing: Timing  # steady-state pass
+    tokens_per_pass: int
+    seconds_per_pass: float  # machine time of a steady-state pass (pipeline stages overlap passes)
+    passes_per_prompt: int
+    prompt_s: float  # one prompt alone, latency
+    extra_s: float  # added to each prompt, such as the part of a migration that shows
+    alternatives: dict[str, float | None]  # mode -> seconds of one prompt alone
+
+
+@dataclass(frozen=True)
+class Serving:
+    ttft_s: float
+    tpot_s: float
+    tokens_per_s_system: float
+    tokens_per_s_end_to_end: float
+    prefill_tokens_per_s: float
+    prefill_machine_s_per_prompt: float
+    passes_in_flight: float
+
+
+def time_prefill(ctx: Context, policy: Policy, ready: Prepared, placed: Placed, routing: RoutingState) -> PrefillTiming:
+    """Time prefill in every mode that the policy has, and choose: as asked, else the fastest for one prompt."""
+    new = ctx.new_prompt_tokens
+    passes = math.ceil(new / ctx.scenario.policy.prefill_chunk_tokens)
+    alone = math.ceil(new / passes)
+    modes = policy.prefill_modes(ctx)
+    asked = ctx.scenario.policy.prefill
+    if asked != "auto" and asked not in modes:
+        raise PlanError(f"policy.prefill is {asked!r}; {policy.name} runs prefill in: auto, {', '.join(modes)}.")
+    single = _single(ctx, routing, alone)
+    seconds: dict[str, float | None] = {}
+    for mode in modes:
+        run = policy.prefill(ctx, ready, placed, single, mode, alone)
+        seconds[mode] = time_pass(run, ctx.machine).step.total_s * passes
+    mode = asked if asked != "auto" else min(modes, key=lambda m: seconds[m] or math.inf)
+    prompt_s = seconds[mode]
+    assert prompt_s is not None
+    steady = policy.prefill(ctx, ready, placed, routing, mode, routing.prefill_tokens)
+    timing = time_pass(steady, ctx.machine)
+    return PrefillTiming(
+        mode=mode,
+        timing=timing,
+        tokens_per_pass=routing.prefill_tokens,
+        seconds_per_pass=timing.step.total_s / steady.in_flight,
+        passes_per_prompt=passes,
+        prompt_s=prompt_s,
+        extra_s=policy.prompt_extra_s(ctx, ready, placed, prompt_s),
+        alternatives=seconds,
+    )
+
+
+def _single(ctx: Context, routing: RoutingState, tokens: int) -> RoutingState:
+    """Routing of one prompt's pass of ``tokens`` rows."""
+    if tokens == routing.prefill_tokens:
+        return routing
+    return routing_state(
+        ctx.scenario.routing,
+        ctx.arch.id,
+        ctx.moe_layers,
+        ctx.experts,
+        ctx.top_k,
+        1,
+        1,
+        ctx.scenario.workload.prompt_tokens,
+        tokens,
+        1,
+    )
+
+
+def serve(ctx: Context, ready: Prepared, decode: Timing, prefill: PrefillTiming) -> Serving:
+    """Serve the workload without queueing.
+
+    TTFT: one prompt arrives while the others decode; prefill passes and decode steps alternate, so each of its
+    passes waits for one decode step of the running batch (none at batch 1). TPOT: mean over the output tokens at
+    growing context. End to end: the machine prefills and decodes in turn, each request costing its machine time.
+    """
+    w = ctx.scenario.workload
+    tpot = decode.step.total_s
+    step = tpot * ctx.accepted_per_pass
+    interleaved = prefill.passes_per_prompt * step if w.batch > 1 else 0.0
+    per_token = prefill.seconds_per_pass / (prefill.tokens_per_pass * ready.layout.data)
+    machine_s = per_token * ctx.new_prompt_tokens + prefill.extra_s
+    per_request = machine_s + w.output_tokens * tpot / w.batch
+    return Serving(
+        ttft_s=prefill.prompt_s + prefill.extra_s + interleaved,
+        tpot_s=tpot,
+        tokens_per_s_system=w.batch / tpot,
+        tokens_per_s_end_to_end=w.output_tokens / per_request,
+        prefill_tokens_per_s=ctx.new_prompt_tokens / machine_s,
+        prefill_machine_s_per_prompt=machine_s,
+        passes_in_flight=float(passes_per_step(w.batch, ready.layout)),
+    )
