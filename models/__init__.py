@@ -28,7 +28,7 @@ from models.library import CatalogEntry, catalog, load, model_ids, sentence
 from models.parse import parse_config_text
 from models.reader import read_config
 from models.show import show
-from models.sizes import checkpoint_bytes, component_bytes, expert_bytes
+from models.sizes import checkpoint_bytes, component_bytes, expert_bytes, stored_bytes
 
 __all__ = [
     "DEVICE_CLASSES",
@@ -68,6 +68,7 @@ __all__ = [
     "recurrent_state_bytes",
     "sentence",
     "show",
+    "stored_bytes",
     "weight_format",
     "work",
 ]

@@ -56,6 +56,17 @@ def component_bytes(arch: Architecture, formats: Mapping[str, str] | str) -> dic
     return {**sizes, SCALES: scales}
 
 
+def stored_bytes(arch: Architecture, formats: Mapping[str, str] | str) -> dict[str, float]:
+    """As :func:`component_bytes`, but each component's quantisation scales are counted with it."""
+    wanted = _wanted(arch, formats)
+    sizes: dict[str, float] = {}
+    for layer, tensor in arch.tensors():
+        sizes[tensor.component] = sizes.get(tensor.component, 0.0) + sum(
+            _sizes(arch, layer, tensor, wanted[tensor.component])
+        )
+    return sizes
+
+
 def _wanted(arch: Architecture, formats: Mapping[str, str] | str) -> dict[str, str]:
     components = parameters(arch).by_component
     if isinstance(formats, str):
