@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import exc
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from db.location import Location
     from db.records import SavedSummary
 
@@ -93,12 +96,21 @@ def explain(error: Exception, where: Location, doing: str) -> StoreError:
     if isinstance(origin, sqlite3.Error):
         return _sqlite(origin, where, doing)
     if isinstance(origin, OSError):
-        return LocationError(f"Could not {doing}: {where.label} cannot be used ({_reason(origin)}).")
+        return _directory(origin, where, doing)
     return _postgres(origin, where, doing)
 
 
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()
+def _directory(error: OSError, where: Location, doing: str) -> StoreError:
+    """Making the data directory failed, before any database was asked."""
+    place = error.filename or (where.path.parent if where.path else where.label)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return ReadOnlyError(f"Could not {doing}: {place} cannot be written to; {where.advice}.")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return FullError(f"Could not {doing}: the disk that holds {place} is full; free some space and try again.")
+    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+        return LocationError(f"Could not {doing}: {place} is a file, the store needs a directory; {where.advice}.")
+    reason = (error.strerror or type(error).__name__).lower()
+    return LocationError(f"Could not {doing}: {place} cannot be used ({reason}); {where.advice}.")
 
 
 def _sqlite(error: sqlite3.Error, where: Location, doing: str) -> StoreError:
@@ -138,14 +150,18 @@ def _cannot_open(where: Location, doing: str) -> StoreError:
     if path is not None and path.is_dir():
         return LocationError(f"Could not {doing}: {path} is a directory, the store needs a file there.")
     if path is not None and not path.exists():
-        if path.parent.is_dir() and not os.access(path.parent, os.W_OK):
+        if path.parent.is_dir() and not _writable(path.parent):
             return ReadOnlyError(f"Could not {doing}: the directory {path.parent} is read-only here; {where.advice}.")
         return LocationError(
             f"Could not {doing}: the file {path} is not there; if it was moved, put it back, else restart Tierline."
         )
-    if path is not None and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+    if path is not None and not (_writable(path) and _writable(path.parent)):
         return ReadOnlyError(f"Could not {doing}: {where.label} is read-only here; {where.advice}.")
     return LocationError(f"Could not {doing}: {where.label} cannot be opened; {where.advice}.")
+
+
+def _writable(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 _POSTGRES_STATES = {

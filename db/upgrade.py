@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 
 from db.engine import writing
-from db.errors import MissingTableError, NewerStoreError, ReadOnlyError
+from db.errors import LocationError, MissingTableError, NewerStoreError, ReadOnlyError
 from db.location import Location
 from db.models import Base
 
@@ -48,11 +48,16 @@ def upgrade(engine: Engine, location: Location, target: str = "head") -> str:
             _check_tables(connection, location)
             return wanted
     if location.read_only:
-        raise ReadOnlyError(f"{location.label} needs an update but was opened read-only; open it writable once.")
+        raise ReadOnlyError(
+            f"{_capital(location.label)} needs an update but was opened read-only; open it writable once."
+        )
     with _alembic_lock, writing(engine).begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _POSTGRES_LOCK})
-        if _current(connection, location) != wanted:  # another process may have been first
+        current = _current(connection, location)
+        if current is None:
+            _check_empty(connection, location)
+        if current != wanted:  # another process may have been first
             command.upgrade(config(connection), target)
     return wanted
 
@@ -62,16 +67,29 @@ def _current(connection: Connection, location: Location) -> str | None:
     unknown = [head for head in heads if head not in known_revisions()]
     if unknown:
         raise NewerStoreError(
-            f"{location.label[0].upper()}{location.label[1:]} was written by a newer Tierline (version {unknown[0]}; "
+            f"{_capital(location.label)} was written by a newer Tierline (version {unknown[0]}; "
             f"this one knows up to {known_revisions()[0]}); nothing was changed, update Tierline to open it."
         )
     return heads[0] if heads else None
+
+
+def _check_empty(connection: Connection, location: Location) -> None:
+    taken = sorted(set(Base.metadata.tables) & set(inspect(connection).get_table_names()))
+    if taken:
+        raise LocationError(
+            f'{_capital(location.label)} holds a table "{taken[0]}" of another program; nothing was changed, give '
+            "Tierline a database of its own."
+        )
 
 
 def _check_tables(connection: Connection, location: Location) -> None:
     missing = sorted(set(Base.metadata.tables) - set(inspect(connection).get_table_names()))
     if missing:
         raise MissingTableError(
-            f'{location.label[0].upper()}{location.label[1:]} lacks the table "{missing[0]}"; put back a backup, '
+            f'{_capital(location.label)} lacks the table "{missing[0]}"; put back a backup, '
             "or start with an empty store."
         )
+
+
+def _capital(label: str) -> str:
+    return label[0].upper() + label[1:]
