@@ -12,6 +12,7 @@ from hardware.catalog import (
     find_device,
     path_schema,
 )
+from hardware.derive import inputs_of
 from hardware.figure import KINDS, Figure, HardwareError, MissingFigureError
 from hardware.system import System, SystemEntry, assemble, load_system, systems
 
@@ -33,6 +34,7 @@ __all__ = [
     "device",
     "devices",
     "find_device",
+    "inputs_of",
     "load_system",
     "path_schema",
     "systems",

@@ -193,6 +193,20 @@ RULES: tuple[Rule, ...] = (
     ),
 )
 
+_RULE_OF = {rule.path: rule for rule in RULES}
+
+
+def inputs_of(path: str) -> tuple[str, ...]:
+    """The figures that ``path`` follows from, down to those that nothing derives; ``(path,)`` for such a one.
+
+    A study of ranges varies these, so that nothing is counted twice.
+    """
+    rule = _RULE_OF.get(path)
+    if rule is None:
+        return (path,)
+    return tuple(dict.fromkeys(leaf for given in rule.inputs for leaf in inputs_of(given)))
+
+
 # Which part must be fitted for a rule to apply: no derived figure of a part that is not there.
 PART_OF = {
     "gpu": "gpu.count_per_node",
