@@ -188,15 +188,12 @@ def select_layers(
     return LayerBits(bits=bits, counts=counts, loss=loss, gain=losses[:, :, 0].sum(axis=1) - loss)
 
 
-def feasible_tuples(experts: int, budget: int) -> list[tuple[int, int, int, int]]:
-    """All (n4, n3, n2, n1) that the prefix search may choose from, in its order of trial."""
-    found = []
-    for n4 in range(budget // 3 + 1):
-        for n3 in range((budget - 3 * n4) // 2 + 1):
-            n2 = budget - 3 * n4 - 2 * n3
-            if n4 + n3 + n2 <= experts:
-                found.append((n4, n3, n2, experts - n4 - n3 - n2))
-    return found
+def feasible_tuples(experts: int, budget: int) -> np.ndarray:
+    """All (n4, n3, n2, n1) that the prefix search may choose from, in its order of trial: int64 [tuples, 4]."""
+    n4, n3 = np.meshgrid(np.arange(budget // 3 + 1), np.arange(budget // 2 + 1), indexing="ij")
+    n2 = budget - 3 * n4 - 2 * n3
+    n1 = experts - n4 - n3 - n2
+    return np.stack([n4, n3, n2, n1], axis=-1)[(n2 >= 0) & (n1 >= 0)]
 
 
 def prefix_reference(losses: np.ndarray, average_bits: float) -> BitChoice:
@@ -205,8 +202,8 @@ def prefix_reference(losses: np.ndarray, average_bits: float) -> BitChoice:
     n = losses.shape[0]
     c = np.zeros((3, n + 1))
     np.cumsum(losses[:, :1].T - losses[:, 1:].T, axis=1, out=c[:, 1:])
-    tuples = np.array(feasible_tuples(n, increments(n, average_bits)))
-    n4, n3, n2 = tuples[:, 0], tuples[:, 1], tuples[:, 2]
+    tuples = feasible_tuples(n, increments(n, average_bits))
+    n4, n3, n2, _ = tuples.T
     gain = c[2, n4] + (c[1, n4 + n3] - c[1, n4]) + (c[0, n4 + n3 + n2] - c[0, n4 + n3])
     return _choice(losses, np.repeat(np.array([4, 3, 2, 1], np.int8), tuples[np.argmax(gain)]))
 
