@@ -1,0 +1,68 @@
+"""The frame around every page: theme variables, session state, the address, navigation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from ui import link, state
+from ui.guard import guard
+from ui.sections.common import pen
+
+HERE = Path(__file__).parent
+ICON = HERE / "assets" / "icon.png"
+STYLE = HERE / "style.css"
+
+
+def main() -> None:
+    """One run of the app."""
+    st.set_page_config(page_title="Tierline", page_icon=ICON, layout="wide", initial_sidebar_state=340)
+    st.html(STYLE)
+    st.html(_variables())
+    state.start()
+    pages = {
+        "plan": st.Page(
+            _plan,
+            title="Plan",
+            icon=":material/tune:",
+            default=True,
+            help="Where every expert lives, how fast it runs, what it draws and what it costs.",
+        ),
+        "scenarios": st.Page(
+            _scenarios,
+            title="Scenarios",
+            icon=":material/folder_open:",
+            url_path="scenarios",
+            help="The library of saved scenarios.",
+        ),
+    }
+    st.session_state["pages"] = pages
+    page = st.navigation(list(pages.values()), position="top")
+    with guard("reading the address"):
+        link.sync(page.url_path)
+    page.run()
+
+
+def _plan() -> None:
+    from ui.pages import plan
+
+    with guard("showing this page"):
+        plan.run()
+
+
+def _scenarios() -> None:
+    from ui.pages import scenarios
+
+    with guard("showing this page"):
+        scenarios.run()
+
+
+def _variables() -> str:
+    """Colours that the style sheet cannot derive from the text colour."""
+    ink = pen()
+    edited = "#8A4B00" if ink.mode == "light" else "#FFB569"
+    return (
+        f"<style>:root{{--tl-text:{ink.text};--tl-ground:{ink.background};--tl-over:{ink.over};"
+        f"--tl-edited:{edited};}}</style>"
+    )

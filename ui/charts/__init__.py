@@ -1,0 +1,1 @@
+"""Charts, each from a Result, as plain Plotly specifications."""

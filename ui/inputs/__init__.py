@@ -1,0 +1,1 @@
+"""The sidebar: every input of a scenario, preset first, details folded."""

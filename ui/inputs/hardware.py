@@ -1,0 +1,143 @@
+"""Hardware: a system first, and every figure of it behind it: value, range, source, kind, changed or not."""
+
+from __future__ import annotations
+
+from html import escape
+
+import streamlit as st
+
+from hardware import Figure, HardwareError, PathSpec, System, load_system, path_schema, systems
+from planner.fields import ScenarioError
+from planner.words.formats import capital
+from ui import state, typed, units
+from ui.inputs.fields import EDITED, caption, choice
+
+OVERRIDES = "system.overrides"
+
+
+def show() -> None:
+    """The group in the sidebar."""
+    entries = {entry.id: entry for entry in systems()}
+    overrides = state.current().system.overrides
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="group-hw"):
+        badge = f" :orange-badge[{len(overrides)} edited]" if overrides else ""
+        st.markdown(f"#### Hardware{badge}", width="content")
+        if overrides or any(path.startswith(OVERRIDES) for path in state.faults()):
+            st.button("Reset", type="tertiary", icon=":material/undo:", key="reset-hw", on_click=_reset_all,
+                      help="Back to the catalog's figures.")  # fmt: skip
+    choice(
+        "system.id",
+        list(entries),
+        format_func=lambda value: entries[value].name if value in entries else str(value),
+        label_visibility="collapsed",
+        label="System",
+        on_choose=lambda value: {"system.id": value, OVERRIDES: {}},
+        more="Edited figures go back to the catalog's when another system is chosen.",
+    )
+    try:
+        system = load_system(state.value("system.id"), overrides)
+    except HardwareError:
+        return  # the page says why; the choice stays open
+    caption(system.sentence)
+    for finding in system.findings:
+        caption(finding)
+    _edits(system)
+    with st.expander("Devices, links and prices", key="fold-hw", on_change="rerun") as fold:
+        if fold.open:
+            _editor(system)
+
+
+def _edits(system: System) -> None:
+    """What was changed stays visible while the details are folded."""
+    by_path = {spec.path: spec for spec in path_schema()}
+    for path in system.edited:
+        spec, figure = by_path[path], system.figures[path]
+        left, right = st.columns([0.82, 0.18], gap="xsmall", vertical_alignment="center", wrap=False)
+        with left:
+            value = "" if figure.value is None else units.shown(figure.value, spec.unit, path)
+            caption(f"{spec.label}: {value}, edited")
+        with right:
+            st.button("", icon=":material/undo:", type="tertiary", key=f"undo-{path}", on_click=_reset, args=(path,),
+                      help=f"{spec.label} back to the catalog's figure.")  # fmt: skip
+
+
+def _editor(system: System) -> None:
+    specs = path_schema()
+    groups = list(dict.fromkeys(spec.group for spec in specs))
+    group = st.selectbox("Figures of", groups, key="hw-group", persist_state="session", help="Which figures to show.")
+    everything = st.toggle("Also those that rarely matter", key="hw-all", persist_state="session")
+    base = load_system(system.id)
+    for spec in specs:
+        if spec.group != group or not (everything or not spec.advanced or spec.path in system.edited):
+            continue
+        _figure(spec, system.figures[spec.path], base.figures[spec.path])
+
+
+def _figure(spec: PathSpec, figure: Figure, base: Figure) -> None:
+    path = f"{OVERRIDES}.{spec.path}"
+    key = f"in.{path}"
+    by = units.scale(spec.unit, spec.path)
+    kept = state.typed(path)
+    st.session_state[key] = kept if kept is not None else _text(figure.value, by)
+    edited = figure.edited
+    name = f"{spec.label}, {by.unit}" if by.unit else spec.label
+    st.text_input(
+        name + (EDITED if edited else ""),
+        key=key,
+        placeholder="missing",
+        help=f"{spec.description} From {units.shown(spec.lower, spec.unit, spec.path)} to "
+        f"{units.shown(spec.upper, spec.unit, spec.path)}."
+        + (" Clear the field to go back to the catalog's figure." if edited else ""),
+        on_change=_typed,
+        args=(spec, _text(figure.value, by)),
+    )
+    sentence = state.fault(path)
+    if sentence:
+        used = "nothing" if figure.value is None else units.shown(figure.value, spec.unit, spec.path)
+        st.html(f'<p class="tl-fault" role="alert">{escape(sentence)} {escape(used)} is used.</p>')
+    shown = base if edited else figure
+    range_text = units.range_shown(shown.low, shown.high, spec.unit, shown.value or 0.0, spec.path)
+    was = "" if not edited else f"edited, was {_text(base.value, by) or 'missing'}; "
+    parts = [shown.kind.replace("-", " "), range_text, ", ".join(t for t in (shown.source, shown.date or "") if t)]
+    caption(was + "; ".join(part for part in parts if part))
+
+
+def _text(value: float | None, by: units.Scale) -> str:
+    return "" if value is None else typed.rounded(value / by.size)
+
+
+def _typed(spec: PathSpec, before: str) -> None:
+    path = f"{OVERRIDES}.{spec.path}"
+    text = str(st.session_state[f"in.{path}"] or "").strip()
+    if text == before:
+        state.forget(path)
+        return
+    if text == "":
+        _reset(spec.path)
+        return
+    by = units.scale(spec.unit, spec.path)
+    read = typed.number(text)
+    if read is None:
+        state.refuse(path, text, f"{spec.label}: \u201c{text[:40]}\u201d is not a number.")
+        return
+    value = read * by.size
+    try:
+        load_system(state.value("system.id"), {**state.current().system.overrides, spec.path: value})
+        state.change({path: value})
+    except HardwareError:
+        low, high = (units.shown(edge, spec.unit, spec.path) for edge in (spec.lower, spec.upper))
+        whole = "a whole number " if spec.integer else ""
+        state.refuse(path, text, f"{spec.label} is {text[:40]} {by.unit}; it takes {whole}from {low} to {high}.")
+    except ScenarioError as error:
+        state.refuse(path, text, capital(str(error)))
+
+
+def _reset(figure_path: str) -> None:
+    overrides = {p: v for p, v in state.current().system.overrides.items() if p != figure_path}
+    state.change({OVERRIDES: overrides})
+    state.forget(f"{OVERRIDES}.{figure_path}")
+
+
+def _reset_all() -> None:
+    state.change({OVERRIDES: {}})
+    state.forget_under(OVERRIDES)

@@ -1,0 +1,1 @@
+"""The sections of the Plan page, one file each."""

@@ -1,0 +1,48 @@
+"""The answer first: the verdict as the page's heading, what its figures are, and Save and Share beside it."""
+
+from __future__ import annotations
+
+from html import escape
+
+import streamlit as st
+
+from planner import words
+from planner.result import Result
+from ui import cards, dialogs, state
+from ui.safe import md
+
+WARNINGS_SHOWN = 2
+
+
+def show(result: Result) -> None:
+    """Verdict, buttons, the small line and the cards."""
+    left, right = st.columns([0.7, 0.3], gap="small")
+    with left:
+        icon = ":material/check_circle:" if result.headline.fits else ":material/block:"
+        st.title(f"{icon} {md(words.verdict(result))}", anchor=False)
+        st.html(f'<p class="tl-note-line">{escape(_small_line(result))}</p>')
+    with right:
+        buttons()
+    more = result.warnings[WARNINGS_SHOWN:]
+    if more or len(result.headline.reasons) > 1:
+        reasons = result.headline.reasons if not result.headline.fits else ()
+        notes = [*reasons, *more]
+        with st.expander(f"{len(notes)} more {'note' if len(notes) == 1 else 'notes'} on this plan"):
+            st.html("".join(f'<p class="tl-note-line">{escape(note)}</p>' for note in notes))
+    st.html(cards.html(cards.cards(result)))
+
+
+def buttons() -> None:
+    """Save and Share; they work for whatever is shown, whether it fits or not."""
+    saved = state.opened()
+    with st.container(horizontal=True, horizontal_alignment="right", gap="small"):
+        label = "Save" if saved is None or state.edited() else "Saved"
+        st.button(label, type="primary", icon=":material/bookmark:", key="save", on_click=dialogs.want, args=("save",),
+                  help="Keep this scenario under a name, in the library.")  # fmt: skip
+        st.button("Share", icon=":material/link:", key="share", on_click=dialogs.want, args=("share",),
+                  help="The link that reproduces what you see.")  # fmt: skip
+
+
+def _small_line(result: Result) -> str:
+    warnings = [warning if warning.endswith(".") else warning + "." for warning in result.warnings[:WARNINGS_SHOWN]]
+    return " ".join([words.outlook(result), *warnings])

@@ -1,0 +1,138 @@
+"""Tables and legends as HTML: real headers with scope, numbers to the right, everything escaped."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+
+@dataclass(frozen=True)
+class Swatch:
+    """A small square of a colour; hatched or outlined where that is how the chart draws it."""
+
+    colour: str
+    style: str = ""  # "", "hatched" or "outline"
+
+    def html(self) -> str:
+        kind = f" tl-{self.style}" if self.style else ""
+        return f'<span class="tl-swatch{kind}" style="--c:{escape(self.colour)}" aria-hidden="true"></span>'
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: its header, what stands under it in small, and its cells."""
+
+    name: str
+    cells: Sequence[str]
+    small: str = ""
+    swatch: Swatch | None = None
+    badge: str = ""
+    bold: bool = False
+    strong: str = ""  # a part of the name that is set bold
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; ``muted`` lists the columns (from 0, the name excluded) that are set back."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Row]
+    muted: frozenset[int] = field(default_factory=frozenset)
+
+    def html(self) -> str:
+        """The table as HTML; the caption is for screen readers."""
+        head = "".join(
+            f'<th scope="col"{"" if index == 0 else " class=tl-n"}>{escape(text)}</th>'
+            for index, text in enumerate(self.head)
+        )
+        return (
+            f'<div class="tl-scroll"><table class="tl-table"><caption>{escape(self.caption)}</caption>'
+            f"<thead><tr>{head}</tr></thead><tbody>{''.join(self._row(row) for row in self.rows)}</tbody></table></div>"
+        )
+
+    def _row(self, row: Row) -> str:
+        name = escape(row.name)
+        if row.strong and row.strong in row.name:
+            name = name.replace(escape(row.strong), f"<b>{escape(row.strong)}</b>", 1)
+        if row.badge:
+            name += f' <span class="tl-badge">{escape(row.badge)}</span>'
+        if row.small:
+            name += f'<span class="tl-small">{escape(row.small)}</span>'
+        swatch = row.swatch.html() if row.swatch else ""
+        cells = "".join(
+            f'<td class="tl-n{" tl-muted" if index in self.muted else ""}">{escape(cell)}</td>'
+            for index, cell in enumerate(row.cells)
+        )
+        bold = ' class="tl-bold"' if row.bold else ""
+        return f'<tr{bold}><th scope="row">{swatch}{name}</th>{cells}</tr>'
+
+    def csv(self) -> str:
+        """The same rows as CSV, with what stands in small as a last column."""
+        return to_csv([*self.head, "note"], [[row.name, *row.cells, row.small] for row in self.rows])
+
+
+def to_csv(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Rows as CSV text. A leading =, +, - or @ of a text is quoted, so that no spreadsheet runs it."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(list(head))
+    for row in rows:
+        writer.writerow([_harmless(cell) for cell in row])
+    return out.getvalue()
+
+
+def _harmless(cell: object) -> object:
+    if isinstance(cell, str):
+        text = cell.replace("\u202f", " ").replace("\u00a0", " ").replace("\u2212", "-")
+        if text[:1] in "=+@\t\r" or (text[:1] == "-" and not text[1:2].isdigit()):
+            return "'" + text
+        return text
+    return "" if cell is None else cell
+
+
+@dataclass(frozen=True)
+class LegendItem:
+    """One colour of a chart: its name and what it holds."""
+
+    swatch: Swatch
+    name: str
+    detail: str = ""
+
+
+def legend(items: Sequence[LegendItem]) -> str:
+    """A legend in columns, two lines per item."""
+    parts = "".join(
+        f'<div class="tl-key">{item.swatch.html()}<div><b>{escape(item.name)}</b>'
+        f"{f'<br>{escape(item.detail)}' if item.detail else ''}</div></div>"
+        for item in items
+    )
+    return f'<div class="tl-legend">{parts}</div>'
+
+
+def inline_legend(items: Sequence[LegendItem], total: str = "") -> str:
+    """A legend in one line: value first, then the name."""
+    parts = "".join(
+        f'<span class="tl-inline">{item.swatch.html()}<b>{escape(item.name)}</b> {escape(item.detail)}</span>'
+        for item in items
+    )
+    end = f'<span class="tl-inline">= <b>{escape(total)}</b></span>' if total else ""
+    return f'<div class="tl-line">{parts}{end}</div>'
+
+
+def scale_legend(colours: Sequence[str], labels: Sequence[str], unit: str) -> str:
+    """The sequential scale as a bar with its ends and middle named."""
+    stops = ", ".join(escape(colour) for colour in colours)
+    texts = "".join(f"<span>{escape(label)}</span>" for label in labels)
+    return (
+        f'<div class="tl-scale"><div style="background:linear-gradient(to right, {stops})" aria-hidden="true"></div>'
+        f"<p>{texts}</p><small>{escape(unit)}</small></div>"
+    )
+
+
+def finding(text: str) -> str:
+    """The sentence above a chart."""
+    return f'<p class="tl-finding">{escape(text)}</p>'
