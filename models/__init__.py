@@ -28,7 +28,7 @@ from models.library import CatalogEntry, catalog, load, model_ids, sentence
 from models.parse import parse_config_text
 from models.reader import read_config
 from models.show import show
-from models.sizes import checkpoint_bytes, component_bytes, expert_bytes, stored_bytes
+from models.sizes import checkpoint_bytes, component_bytes, expert_bytes, scale_count, stored_bytes
 
 __all__ = [
     "DEVICE_CLASSES",
@@ -66,6 +66,7 @@ __all__ = [
     "parse_config_text",
     "read_config",
     "recurrent_state_bytes",
+    "scale_count",
     "sentence",
     "show",
     "stored_bytes",

@@ -114,25 +114,45 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class NativeFormat:
-    """In which weight format the checkpoint stores each component.
+class FormatRule:
+    """An exception to the format of a component: in some layers (None: all), for some tensors (empty: all)."""
 
-    ``by_component`` names the format of the quantised matrices of a component; what is not named is
-    stored in ``base``. ``exceptions`` are ``(component, layer indices, format)`` that win over it.
+    component: str
+    format: str
+    layers: frozenset[int] | None = None
+    names: tuple[str, ...] = ()
+
+    def covers(self, layer: int | None, name: str) -> bool:
+        """True when the rule applies to the tensor ``name`` of ``layer``."""
+        in_layer = self.layers is None or layer in self.layers
+        return in_layer and (not self.names or name.split(".")[0] in self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFormat:
+    """In which weight format the checkpoint stores the matrices of each component.
+
+    ``by_component`` names the format of a component; what is not named is stored in ``base``, a plain 16 or 32 bit
+    type. ``rules`` win over it, and ``mtp``, when given, over both inside MTP blocks.
     """
 
     base: str = "bf16"
     by_component: tuple[tuple[str, str], ...] = ()
-    exceptions: tuple[tuple[str, frozenset[int], str], ...] = ()
-    scale_bits: int = 32
-    source: str = "the config names no quantisation"
+    rules: tuple[FormatRule, ...] = ()
+    mtp: str | None = None
+    source: str = ""
 
-    def format_of(self, component: str, layer: int | None = None) -> str:
-        """Format id of the quantised matrices of ``component`` in ``layer`` (None: outside the layers)."""
-        for name, layers, format_id in self.exceptions:
-            if name == component and layer in layers:
+    def format_of(self, component: str, layer: int | None = None, name: str = "", mtp: bool = False) -> str:
+        """Format id of the matrix ``name`` of ``component`` in ``layer`` (None: outside the layers)."""
+        if mtp and self.mtp is not None:
+            return self.mtp
+        for rule in self.rules:
+            if rule.component == component and rule.covers(layer, name):
+                return rule.format
+        for known, format_id in self.by_component:
+            if known == component:
                 return format_id
-        return dict(self.by_component).get(component, self.base)
+        return self.base
 
     @property
     def label(self) -> str:
@@ -201,8 +221,8 @@ class Architecture:
         return self._first_moe.expert_parameters
 
     def tensors(self) -> Iterator[tuple[int | None, Tensor]]:
-        """Every tensor of the checkpoint with the index of its layer (None: outside the layers)."""
-        for layer in self.layers:
+        """Every tensor of the checkpoint with the index of its layer or MTP block (None: outside of them)."""
+        for layer in (*self.layers, *self.mtp_blocks):
             for tensor in layer.tensors:
                 yield layer.index, tensor
         for tensor in self.extra:

@@ -179,9 +179,7 @@ def relabel(tensors: Iterable[Tensor], component: str) -> tuple[Tensor, ...]:
 
 def tables(vocab: int, hidden: int, tied: bool, head_bias: bool = False, norm_bias: bool = False) -> list[Tensor]:
     """Input embedding, LM head (absent when tied) and final norm."""
-    tensors = [plain("embed_tokens.weight", "embed", vocab, hidden)]
+    tensors = linear("embed_tokens", "embed", vocab, hidden)
     if not tied:
-        tensors.append(plain("lm_head.weight", "lm_head", vocab, hidden))
-        if head_bias:
-            tensors.append(plain("lm_head.bias", "lm_head", vocab))
+        tensors += linear("lm_head", "lm_head", vocab, hidden, head_bias)
     return [*tensors, norms(hidden, 1, norm_bias)]

@@ -23,6 +23,9 @@ def nearest(word: str, accepted: Iterable[str], count: int = 3) -> list[str]:
 
 def quoted(value: object, limit: int = 60) -> str:
     """A value as shown inside a sentence: one line, cut when long."""
-    text = repr(value) if isinstance(value, str) else str(value)
+    try:
+        text = repr(value[:1000]) if isinstance(value, str) else str(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, or a very deep list
+        text = f"a {type(value).__name__} too large to show"
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -23,7 +23,7 @@ _NAMES = frozenset(
     prefix finetuning_task num_logits_to_keep logits_to_keep gradient_checkpointing unsloth_fixed unsloth_version
     use_mamba_kernels residual_in_fp32 rescale_prenorm_residual chunk_size mlx_version name_or_path license
     max_sequence_length cache_implementation embd_pdrop resid_pdrop emb_pdrop attn_pdrop
-    tie_encoder_decoder pruned_heads cross_attention_hidden_size add_cross_attention
+    ignore_index tie_encoder_decoder pruned_heads cross_attention_hidden_size add_cross_attention
     """.split()
 )
 _PATTERN = re.compile(

@@ -42,10 +42,12 @@ def delta_net(
     return mixer, tensors
 
 
-def kimi_delta(hidden: int, heads: int, head_dim: int, kernel: int) -> tuple[Mixer, list[Tensor]]:
-    """Kimi delta attention with a full-rank gate (Kimi-K3).
+def kimi_delta(
+    hidden: int, heads: int, head_dim: int, kernel: int, full_rank_gate: bool
+) -> tuple[Mixer, list[Tensor]]:
+    """Kimi delta attention (arXiv 2510.26692); with the full-rank gate of Kimi-K3
 
-    3 d P + 3 P K + nh + d hd + hd P + P + d nh + d P + hd + P d with P = nh hd; one hd x hd state per head in F32.
+    3 d P + 3 P K + nh + d hd + hd P + P + d nh + d P + hd + P d with P = nh hd. One hd x hd state per head in F32.
     """
     wide = heads * head_dim
     component = "attn_kda"
@@ -59,10 +61,13 @@ def kimi_delta(hidden: int, heads: int, head_dim: int, kernel: int) -> tuple[Mix
         *linear("f_b_proj", component, wide, head_dim),
         plain("dt_bias", component, wide),
         *linear("b_proj", component, heads, hidden),
-        *linear("g_proj", component, wide, hidden),
         plain("o_norm", component, head_dim),
         *linear("o_proj", component, hidden, wide),
     ]
+    if full_rank_gate:
+        tensors += linear("g_proj", component, wide, hidden)
+    else:
+        tensors += linear("g_a_proj", component, head_dim, hidden) + linear("g_b_proj", component, wide, head_dim)
     mixer = Mixer(
         kind="linear",
         heads=heads,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.architecture import NativeFormat
+from models.architecture import FormatRule, NativeFormat
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,11 @@ def read_note(row: Mapping[str, Any]) -> Note:
         native = NativeFormat(
             base=stated.get("base", "bf16"),
             by_component=tuple(stated["by_component"].items()),
-            exceptions=tuple(
-                (item["component"], frozenset(item["layers"]), item["format"]) for item in stated.get("exceptions", ())
+            rules=tuple(
+                FormatRule(rule["component"], rule["format"], frozenset(rule["layers"]))
+                for rule in stated.get("rules", ())
             ),
+            mtp=stated.get("mtp"),
             source=stated["source"],
         )
     notes = tuple(row.get("notes", ())) + ((f"MTP: {row['mtp_source']}",) if "mtp_source" in row else ())

@@ -9,7 +9,7 @@ from typing import Any
 from models.architecture import Architecture, Layer, NativeFormat, Tensor
 from models.blueprint import Blueprint
 from models.errors import ModelError, nearest, quoted
-from models.families import deepseek, mixtral, qwen
+from models.families import attention_moe, deepseek, deepseek_v4, encoder_decoder, hybrid, kimi_linear, mixtral, qwen
 from models.fields import Fields
 from models.notes import Note
 from models.quantisation import native_format
@@ -28,6 +28,21 @@ READERS: dict[str, Callable[[Fields], Blueprint]] = {
     "qwen3_vl_moe_text": qwen.qwen3_moe,
     "qwen3_next": qwen.qwen3_next,
     "qwen3_5_moe_text": qwen.qwen3_5_moe,
+    "glm4_moe": attention_moe.glm4_moe,
+    "glm4_moe_lite": deepseek.glm_moe_lite,
+    "gpt_oss": attention_moe.gpt_oss,
+    "llama4_text": attention_moe.llama4,
+    "minimax_m1": hybrid.minimax_m1,
+    "minimax_m2": attention_moe.minimax_m2,
+    "ernie4_5_moe": attention_moe.ernie45,
+    "arctic": attention_moe.arctic,
+    "dbrx": attention_moe.dbrx,
+    "jamba": hybrid.jamba,
+    "nemotron_h": hybrid.nemotron_h,
+    "kimi_linear": kimi_linear.kimi_linear,
+    "deepseek_v4": deepseek_v4.deepseek_v4,
+    "switch_transformers": encoder_decoder.switch_transformers,
+    "nllb-moe": encoder_decoder.nllb_moe,
 }
 """model_type of a text model to its reader."""
 
@@ -35,12 +50,17 @@ WRAPPERS: dict[str, tuple[str, ...]] = {
     "qwen3_vl_moe": ("qwen3_vl_moe_text",),
     "qwen3_5_moe": ("qwen3_5_moe_text",),
     "kimi_k25": ("kimi_k2",),
+    "kimi_k3": ("kimi_linear",),
+    "llama4": ("llama4_text",),
 }
 """model_type of a multimodal config to the types that its ``text_config`` may have."""
 
 _LARGEST = 10**15
 _VISION = re.compile(r"^(vision|video|image|audio|media|mm|vit)_|_(token_index|placeholder)$|^use_unified_vision_chunk$")
-_VENDOR_FORMAT = ("dim", "n_layers", "n_activated_experts", "moe_inter_dim")
+_NAMELESS: tuple[tuple[tuple[str, ...], Callable[[Fields], Blueprint], str], ...] = (
+    (("dim", "n_layers", "n_activated_experts", "moe_inter_dim"), deepseek.inference_format, "deepseek_inference"),
+    (("emb_size", "widening_factor", "num_selected_experts"), attention_moe.grok1, "grok-1"),
+)
 
 
 def read_config(config: Mapping[str, Any], name: str = "pasted config") -> Architecture:
@@ -58,9 +78,7 @@ def build(config: Mapping[str, Any], model_id: str, name: str, note: Note) -> Ar
     try:
         fields, reader, model_type, outer = _choose(config, name)
         plan = reader(fields)
-        quantisation = next((c["quantization_config"] for c in outer if c.get("quantization_config") is not None), None)
-        native = plan.native or native_format(fields, quantisation, outer)
-        fields.ignore("quantization_config", "quantization")
+        native = plan.native or native_format(fields, outer)
         fields.finish()
         return _assemble(plan, native, model_type, model_id, name, note, _provenance(config))
     except RecursionError:
@@ -74,8 +92,9 @@ def _choose(
     fields = Fields(config, name)
     model_type = config.get("model_type")
     if model_type is None:
-        if all(key in config for key in _VENDOR_FORMAT):
-            return fields, deepseek.inference_format, "deepseek_inference", [config]
+        for keys, reader, label in _NAMELESS:
+            if all(key in config for key in keys):
+                return fields, reader, label, [config]
         raise fields.error("the key model_type is missing, so the architecture is not known.")
     if not isinstance(model_type, str):
         raise fields.error(f"model_type is {quoted(model_type)}; a text is accepted.")
@@ -126,19 +145,19 @@ def _provenance(config: Mapping[str, Any]) -> str:
 
 
 def _mtp(plan: Blueprint, note: Note) -> tuple[list[Layer], list[Tensor]]:
-    """MTP blocks that the checkpoint holds, and their tensors with duplicated tables where it stores them."""
+    """MTP blocks that the checkpoint holds, and the second copies of the tables where it stores them."""
     found = plan.mtp_blocks
     if note.mtp_layers is not None:
         template = found[0] if found else plan.mtp_template
         if note.mtp_layers and template is None:
             raise ModelError(f"the catalog notes {note.mtp_layers} MTP layers, but {plan.family} has no form for them.")
         found = [template] * note.mtp_layers if template is not None else []
-    tensors = [tensor for block in found for tensor in block.tensors]
-    if note.mtp_duplicate_tables and found:
-        tensors += [
-            Tensor("embed_tokens, shared_head.head", "mtp_dup_tables", plan.vocab_size, plan.hidden_size, 2 * len(found))
-        ]
-    return found, tensors
+    if not (note.mtp_duplicate_tables and found):
+        return found, []
+    copies = 2 * len(found)
+    return found, [
+        Tensor("embed_tokens, shared_head.head", "mtp_dup_tables", plan.vocab_size, plan.hidden_size, copies)
+    ]
 
 
 def _assemble(
@@ -146,7 +165,7 @@ def _assemble(
 ) -> Architecture:
     if not any(layer.is_moe for layer in plan.layers):
         raise ModelError(f"{name}: no layer of this config routes to experts, so this is a dense model.")
-    blocks, mtp_tensors = _mtp(plan, note)
+    mtp, copies = _mtp(plan, note)
     arch = Architecture(
         id=model_id,
         name=name,
@@ -155,10 +174,10 @@ def _assemble(
         hidden_size=plan.hidden_size,
         vocab_size=plan.vocab_size,
         layers=tuple(plan.layers),
-        extra=(*plan.extra, *mtp_tensors),
+        extra=(*plan.extra, *copies),
         tied_embeddings=plan.tied_embeddings,
-        mtp_layers=len(blocks),
-        mtp_blocks=tuple(blocks),
+        mtp_layers=len(mtp),
+        mtp_blocks=tuple(mtp),
         max_context_tokens=plan.max_context_tokens,
         native=note.native or native,
         encoder_decoder=plan.encoder_decoder,

@@ -51,9 +51,15 @@ def show(arch: Architecture) -> dict[str, Any]:
             "base": arch.native.base,
             "by_component": dict(arch.native.by_component),
             "exceptions": [
-                {"component": name, "layers": sorted(layers), "format": format_id}
-                for name, layers, format_id in arch.native.exceptions
+                {
+                    "component": rule.component,
+                    "layers": None if rule.layers is None else sorted(rule.layers),
+                    "tensors": list(rule.names),
+                    "format": rule.format,
+                }
+                for rule in arch.native.rules
             ],
+            "mtp": arch.native.mtp,
             "source": arch.native.source,
         },
         "kv_bytes_per_token": _whole(kv_bytes_per_token(arch, "bf16")),

@@ -18,26 +18,19 @@ KEPT = ("embed", "lm_head", "router", "router_bias", "norms", "hyper_conn", "mtp
 """Components that a bare format or bit width leaves at 16 bit; a mapping can still name them."""
 
 
-def _plain_bytes(arch: Architecture, tensor: Tensor, native: bool) -> float:
-    bits = FORMATS[arch.native.base].nominal_bits if native else 16
-    if native and tensor.stored_bits is not None:
-        bits = tensor.stored_bits
-    return tensor.parameters * bits / 8
-
-
-def _matrix_bytes(tensor: Tensor, format_id: str) -> tuple[float, float]:
-    """(weights, scales) of all copies of a matrix."""
+def _sizes(arch: Architecture, layer: int | None, tensor: Tensor, format_id: str) -> tuple[float, float]:
+    """(weights, scales) of all copies of a tensor when its component is wanted in ``format_id``."""
+    native = format_id == NATIVE
+    if not tensor.quantised:
+        bits = FORMATS[arch.native.base].nominal_bits if native else 16
+        if native and tensor.stored_bits is not None:
+            bits = tensor.stored_bits
+        return tensor.parameters * bits / 8, 0.0
+    if native:
+        format_id = arch.native.format_of(tensor.origin, layer, tensor.name, tensor.component == "mtp")
     form = weight_format(format_id)
     scales = form.scale_bytes(tensor.rows, tensor.cols) * tensor.copies
     return form.matrix_bytes(tensor.rows, tensor.cols) * tensor.copies - scales, scales
-
-
-def _sizes(arch: Architecture, layer: int | None, tensor: Tensor, format_id: str) -> tuple[float, float]:
-    """(weights, scales) of a tensor when its component is wanted in ``format_id``."""
-    native = format_id == NATIVE
-    if not tensor.quantised:
-        return _plain_bytes(arch, tensor, native), 0.0
-    return _matrix_bytes(tensor, arch.native.format_of(tensor.origin, layer) if native else format_id)
 
 
 def component_bytes(arch: Architecture, formats: Mapping[str, str] | str) -> dict[str, float]:
@@ -70,9 +63,11 @@ def stored_bytes(arch: Architecture, formats: Mapping[str, str] | str) -> dict[s
 def _wanted(arch: Architecture, formats: Mapping[str, str] | str) -> dict[str, str]:
     components = parameters(arch).by_component
     if isinstance(formats, str):
-        if formats != NATIVE:
-            weight_format(formats)
-        return dict.fromkeys(components, formats)
+        if formats == NATIVE:
+            return dict.fromkeys(components, NATIVE)
+        kept = weight_format("bf16").id
+        chosen = weight_format(formats).id
+        return {name: kept if name in KEPT else chosen for name in components}
     for name, format_id in formats.items():
         if name not in components:
             close = ", ".join(nearest(str(name), components))
@@ -104,3 +99,13 @@ def checkpoint_bytes(arch: Architecture) -> dict[str, float]:
     embeddings, LM head, router and norms at 16 bit. 16 is two bytes per parameter.
     """
     return dict(_checkpoint(arch))
+
+
+def scale_count(arch: Architecture) -> int:
+    """Number of quantisation scales of the native checkpoint: what some published totals hold beside the weights."""
+    count = 0
+    for layer, tensor in arch.tensors():
+        if tensor.quantised:
+            form = arch.native.format_of(tensor.origin, layer, tensor.name, tensor.component == "mtp")
+            count += weight_format(form).scale_count(tensor.rows, tensor.cols) * tensor.copies
+    return count

@@ -45,7 +45,8 @@ def _hugging_face(f: Fields, family: str) -> Blueprint:
     f.expect("attention_bias", False, why="a bias in latent attention")
     f.expect("hidden_act", "silu", why="experts are gated with SiLU")
     built, q_rank = _latent(f, hidden, nh)
-    f.ignore("head_dim", "qk_head_dim", "indexer_rope_interleave", "index_share_for_mtp_iteration")
+    f.expect("qk_head_dim", built[0].qk_dim, why="it must be qk_nope_head_dim + qk_rope_head_dim")
+    f.ignore("head_dim", "indexer_rope_interleave", "index_share_for_mtp_iteration")
     f.ignore("scoring_func")
     # noaux_tc is the routing method with a correction bias per expert; only V2 routes without it
     usual = "greedy" if family == "DeepSeek-V2" else "noaux_tc"
@@ -136,6 +137,11 @@ def kimi_k2(f: Fields) -> Blueprint:
 def glm_moe_dsa(f: Fields) -> Blueprint:
     """GLM-5: latent attention with the sparse index."""
     return _hugging_face(f, "GLM-5")
+
+
+def glm_moe_lite(f: Fields) -> Blueprint:
+    """GLM-4.7-Flash: latent attention."""
+    return _hugging_face(f, "GLM-4.7-Flash")
 
 
 def inference_format(f: Fields) -> Blueprint:
