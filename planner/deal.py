@@ -56,3 +56,8 @@ def deal(load: NDArray[np.float64], bins: int, *, compiled: bool = True) -> NDAr
     home = np.full(values.shape, -1, np.int16)
     (deal_kernel if compiled else deal_numpy)(values, order, bins, room, home)
     return home
+
+
+def warm() -> None:
+    """Compile the kernel, or load it from the cache."""
+    deal(np.ones((1, 2)), 2)

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
-from hardware import bill_of_materials
+from hardware import System, bill_of_materials, load_system
 from planner import capacity as capacity_module
 from planner import economics as economics_module
 from planner import energy as energy_module
 from planner.activity import Activity, Mix
 from planner.context import Context, resolve
 from planner.energy import Consumption
+from planner.machine import Figures
 from planner.physics.memory import fits
-from planner.policies import get
+from planner.policies import check_options, get
 from planner.policies.base import Placed, Policy, Prepared
 from planner.result import Capacity, Cost, Energy
 from planner.routing import RoutingState, automatic_steps, routing_state
@@ -77,8 +79,9 @@ def evaluate(
     ``quick`` samples few steps: only for ratios between two quick evaluations. ``stop_at`` "memory" ends after the
     ledger, without placing. Raises PlanError, ModelError, HardwareError or RoutingError, each one sentence.
     """
-    ctx = resolve(scenario, overrides)
     policy = get(scenario.policy.id)
+    check_options(policy, scenario.policy.options)
+    ctx = resolve(scenario, overrides)
     missing = policy.missing(ctx.machine)
     if missing:
         return Evaluation(ctx, policy, (f"{policy.name} needs {_and(missing)}; this system has none.",))
@@ -100,7 +103,7 @@ def evaluate(
     prefill = time_prefill(ctx, policy, ready, placed, routing)
     serving = serve(ctx, ready, decode, prefill)
     found = Evaluation(ctx, policy, (), ready, routing, placed, decode, prefill, serving, warnings=warnings)
-    return _priced(found)
+    return priced(found)
 
 
 def _routing(ctx: Context, policy: Policy, ready: Prepared, quick: bool) -> RoutingState:
@@ -161,29 +164,31 @@ def activity(ctx: Context, timing: Timing, seconds: float, tokens: float) -> Act
     )
 
 
-def _priced(found: Evaluation) -> Evaluation:
+def priced(found: Evaluation, overrides: Mapping[str, float] | None = None) -> Evaluation:
+    """Energy, cost and capacity of a timed evaluation; ``overrides`` price the same timing with other figures."""
     ctx, decode, prefill, serving = found.ctx, found.decode, found.prefill, found.serving
     assert decode is not None and prefill is not None and serving is not None and found.ready is not None
-    w, system = ctx.scenario.workload, ctx.machine.figures
+    w, economics = ctx.scenario.workload, ctx.scenario.economics
+    system = ctx.machine.figures
+    if overrides:
+        chosen = ctx.scenario.system
+        system = Figures(load_system(chosen.id, {**chosen.overrides, **overrides}))
     stages = found.ready.layout.pipeline
-    # In flight: micro-batches on all stages at once, so each GPU works in its own share of a pass only.
-    idle_stages = 1.0 if serving.passes_in_flight >= stages else serving.passes_in_flight / stages
+    # Fewer micro-batches in flight than pipeline stages: each GPU works for its own share of a pass only.
+    working = min(1.0, serving.passes_in_flight / stages)
     out = activity(ctx, decode, serving.tpot_s, float(w.batch))
-    out = replace(out, gpu_busy_s=out.gpu_busy_s * idle_stages)
+    out = replace(out, gpu_busy_s=out.gpu_busy_s * working)
+    # One pass is charged to all the prompt tokens that it stands for, those found in the prefix cache included.
     tokens = prefill.tokens_per_pass * found.ready.layout.data * w.prompt_tokens / ctx.new_prompt_tokens
-    seconds = serving.prefill_machine_s_per_prompt * tokens / w.prompt_tokens
-    into = activity(ctx, prefill.timing, seconds, tokens)
-    mix = Mix.of(out, into, w.prompt_tokens, w.output_tokens)
-    drawn = energy_module.consumption(system.system, out, into, mix)
-    bill = bill_of_materials(system.system)
-    economics = ctx.scenario.economics
-    money = economics_module.cost(system.system, bill, economics, drawn)
+    into = activity(ctx, prefill.timing, serving.prefill_machine_s_per_prompt * tokens / w.prompt_tokens, tokens)
+    drawn = energy_module.consumption(system, out, into, Mix.of(out, into, w.prompt_tokens, w.output_tokens))
+    bill = bill_of_materials(cast(System, system))
     return replace(
         found,
         drawn=drawn,
         energy=energy_module.energy(drawn, economics),
-        cost=money,
-        capacity=capacity_module.capacity(system.system, bill, w, economics, drawn),
+        cost=economics_module.cost(system, bill, economics, drawn),
+        capacity=capacity_module.capacity(system, bill, w, economics, drawn),
     )
 
 

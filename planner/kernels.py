@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner import bitwidth, importance, schedule
+from planner import bitwidth, deal, importance, schedule
 from planner.routing import popularity, sampler
 
 
 def warm_all() -> None:
     """Compile every kernel, or load it from the cache (the first call of a process costs about 0.4 s either way)."""
-    for room in (sampler, popularity, importance, bitwidth, schedule):
+    for room in (sampler, popularity, importance, bitwidth, schedule, deal):
         room.warm()

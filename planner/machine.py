@@ -6,20 +6,24 @@ Every read is recorded, so that a Result can list exactly the figures that it re
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hardware import System
+from hardware import Figure, System
 from planner.errors import PlanError
 
 
 @dataclass
 class Figures:
-    """Reads figures of a system and remembers which were used."""
+    """Reads figures of a system and remembers which were used; stands in for the system wherever it is read."""
 
     system: System
     used: dict[str, None] = field(default_factory=dict)
 
     def __call__(self, path: str) -> float:
+        return self.value(path)
+
+    def value(self, path: str) -> float:
         self.used[path] = None
         return self.system.value(path)
 
@@ -28,6 +32,21 @@ class Figures:
         if value is not None:
             self.used[path] = None
         return value
+
+    def has(self, path: str) -> bool:
+        return self.system.has(path)
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        return self.system.figures
+
+    @property
+    def gpu_name(self) -> str | None:
+        return self.system.gpu_name
+
+    @property
+    def cpu_name(self) -> str | None:
+        return self.system.cpu_name
 
     def count(self, path: str) -> int:
         return round(self.system.get(path) or 0)

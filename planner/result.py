@@ -6,13 +6,13 @@ Immutable, schema-versioned, exact through JSON. SI units; a name ends with its 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from planner.scenario import Scenario
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 Interval = tuple[float, float]
 Bound = Literal[
@@ -195,7 +195,7 @@ class Change(Record):
     """A change of the scenario that makes it fit (or the marginal one more unit)."""
 
     text: str
-    set: dict[str, bool | int | float | str | None]
+    set: dict[str, bool | int | float | str | None | dict[str, bool | int | float | str]]
     fits: bool
     tier_used_bytes: float | None = None
     tier_capacity_bytes: float | None = None

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -57,15 +57,21 @@ class SystemChoice(Part):
 class Workload(Part):
     """What the machine serves."""
 
-    preset: str | None = Field(None, max_length=40, description="preset that the numbers started from, for display only")
+    preset: str | None = Field(
+        None, max_length=40, description="preset that the numbers started from, for display only"
+    )
     batch: int = Field(32, ge=1, le=65536, description="sequences decoding at once in the whole system")
     prompt_tokens: int = Field(1024, ge=1, le=10_000_000, description="prompt length, tokens")
     output_tokens: int = Field(256, ge=1, le=1_000_000, description="output length, tokens")
     prefix_hit_share: Share = Field(
         0.0, description="share of the prompt found in the prefix cache: its compute is skipped, its KV is held"
     )
-    draft_tokens: int = Field(0, ge=0, le=32, description="tokens drafted per verify pass (MTP or speculative decoding)")
-    draft_acceptance: Share = Field(0.7, description="probability that a drafted token is accepted, given the one before")
+    draft_tokens: int = Field(
+        0, ge=0, le=32, description="tokens drafted per verify pass (MTP or speculative decoding)"
+    )
+    draft_acceptance: Share = Field(
+        0.7, description="probability that a drafted token is accepted, given the one before"
+    )
     requests_per_s: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = Field(
         None, description="offered load, requests per second"
     )
@@ -105,7 +111,9 @@ class RoutingChoice(Part):
         0.34, description="standard deviation of ln(load) between prefill and decode (0.34 gives cosine 0.89)"
     )
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of the generator")
-    steps: int = Field(0, ge=0, le=1024, description="decode steps sampled; 0 = automatic (at least 32 at batch 16 and below)")
+    steps: int = Field(
+        0, ge=0, le=1024, description="decode steps sampled; 0 = automatic (at least 32 at batch 16 and below)"
+    )
 
     @model_validator(mode="after")
     def _trace_named(self) -> RoutingChoice:
@@ -119,7 +127,8 @@ class PolicyChoice(Part):
 
     id: str = Field("all-gpu", max_length=60, description="id of a policy")
     weight_bits: Annotated[float, Field(ge=1, le=16, allow_inf_nan=False)] | None = Field(
-        None, description="mean bits of the routed experts that are not resident on the GPU; empty = the policy's default"
+        None,
+        description="mean bits of the routed experts that are not resident on the GPU; empty = the policy's default",
     )
     expert_format: str | None = Field(
         None, max_length=40, description="named weight format of those experts; wins over weight_bits"
@@ -131,7 +140,9 @@ class PolicyChoice(Part):
     attention_device: AttentionDevice = Field("auto", description="which device computes decode attention")
     prefill: PrefillMode = Field("auto", description="how prefill runs")
     prefill_chunk_tokens: int = Field(8192, ge=16, le=1_000_000, description="tokens of one prefill pass at most")
-    micro_batches: int = Field(1, ge=1, le=256, description="micro-batches of a decode step (weights are read once for each)")
+    micro_batches: int = Field(
+        1, ge=1, le=256, description="micro-batches of a decode step (weights are read once for each)"
+    )
     cuda_graphs: bool = Field(True, description="launch a captured graph instead of single kernels")
     tensor_parallel: int | None = Field(None, ge=1, le=1024, description="GPUs that share each layer; empty = chosen")
     expert_parallel: bool | None = Field(None, description="whole experts on different GPUs instead of slices")
@@ -146,7 +157,9 @@ class Economics(Part):
     """What machine time, electricity and carbon cost."""
 
     mode: Literal["owned", "rented"] = Field("owned", description="bill of materials over its life, or an hourly rent")
-    life_years: Annotated[float, Field(gt=0, le=50, allow_inf_nan=False)] = Field(4.0, description="years of depreciation")
+    life_years: Annotated[float, Field(gt=0, le=50, allow_inf_nan=False)] = Field(
+        4.0, description="years of depreciation"
+    )
     busy_share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
         0.6, description="share of the time in which the machine does paid work"
     )

@@ -71,7 +71,9 @@ def on_ndp(ctx: Context, counts: Counts, stored: Stored, kind: str, mapping: str
     return Work(compute, moved, ndp.overlap)
 
 
-def count_gpu(ctx: Context, flows: Flows, counts: Counts, mask: NDArray[np.bool_], expert_bytes: float, fmt: str) -> None:
+def count_gpu(
+    ctx: Context, flows: Flows, counts: Counts, mask: NDArray[np.bool_], expert_bytes: float, fmt: str
+) -> None:
     """Add FLOP and HBM bytes of experts computed on the GPU (all slices together), mean over samples."""
     gpu = ctx.machine.gpu
     assert gpu is not None

@@ -9,23 +9,31 @@ from planner.machine import Gpu
 from planner.physics.operation import Array
 
 
-def compute_efficiency(tokens: ArrayLike, gpu: Gpu) -> Array:
-    """Achieved share of peak FLOP/s of a product with ``tokens`` rows: ``max * n / (n + half)``.
+TILE_ROWS = 16.0  # rows of the smallest tensor-core tile (mma.m16n8k16): fewer rows cost as much
 
-    Saturating form; both constants are figures of the system (fitted on GEMM micro-benchmarks).
+
+def computed_rows(tokens: ArrayLike, gpu: Gpu) -> Array:
+    """Rows that a product with ``tokens`` rows costs at the best efficiency: whole tiles, and what large ones lose.
+
+    ``ceil(n / 16) 16 (1 + h / (n + h))`` with ``h = compute_half_tokens``: n + h rows for many tokens (tile and wave
+    quantisation), whole tiles for few. 0 for n = 0.
     """
     rows = np.asarray(tokens, float)
-    return gpu.compute_efficiency_max * rows / (rows + gpu.compute_half_tokens)
+    lost = gpu.compute_half_tokens
+    return np.ceil(rows / TILE_ROWS) * TILE_ROWS * (1.0 + lost / np.maximum(rows + lost, 1.0))
+
+
+def compute_efficiency(tokens: ArrayLike, gpu: Gpu) -> Array:
+    """Achieved share of peak FLOP/s of a product with ``tokens`` rows (0 for none)."""
+    rows = np.asarray(tokens, float)
+    cost = computed_rows(rows, gpu)
+    return gpu.compute_efficiency_max * np.divide(rows, cost, out=np.zeros_like(cost), where=cost > 0)
 
 
 def product_compute_s(parameters: ArrayLike, tokens: ArrayLike, gpu: Gpu, rate: str) -> Array:
-    """Seconds of compute of ``tokens`` rows times a weight of ``parameters`` elements: 2 FLOP per multiply-add.
-
-    Written so that zero tokens take zero time: ``2 P (n + half) / (peak max)`` for n > 0.
-    """
-    rows = np.asarray(tokens, float)
-    flop = 2.0 * np.asarray(parameters, float) * (rows + gpu.compute_half_tokens)
-    return np.where(rows > 0, flop / (gpu.flop_per_s(rate) * gpu.compute_efficiency_max), 0.0)
+    """Seconds of compute of ``tokens`` rows times a weight of ``parameters`` elements: 2 FLOP per multiply-add."""
+    flop = 2.0 * np.asarray(parameters, float) * computed_rows(tokens, gpu)
+    return flop / (gpu.flop_per_s(rate) * gpu.compute_efficiency_max)
 
 
 def layer_overhead_s(gpu: Gpu, tokens_in_pass: float, ranks: int, cuda_graphs: bool) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from planner.errors import PlanError
@@ -17,7 +19,7 @@ _ALL: dict[str, Policy] = {
     p.id: p for p in (AllGpu(), LayerStreaming(), CpuExperts(), Monde(), ContextAware(), TriMoe())
 }
 
-__all__ = ["Option", "Policy", "PolicyEntry", "catalog", "get"]
+__all__ = ["Option", "Policy", "PolicyEntry", "catalog", "check_options", "get"]
 
 
 def catalog() -> tuple[PolicyEntry, ...]:
@@ -32,3 +34,32 @@ def get(policy_id: str) -> Policy:
         hint = f" Did you mean {near[0]}?" if near else ""
         raise PlanError(f"policy.id is {policy_id[:60]!r}; it takes one of {', '.join(_ALL)}.{hint}")
     return _ALL[policy_id]
+
+
+def check_options(policy: Policy, options: Mapping[str, bool | int | float | str]) -> None:
+    """Refuse options that the policy does not have, and values that they do not take: PlanError, one sentence."""
+    known = {o.name: o for o in policy.options}
+    for name, value in options.items():
+        field = f"policy.options.{name}"
+        if name not in known:
+            near = get_close_matches(name, known, 1, 0.3)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise PlanError(f"{policy.name} has no option {name[:60]!r}; it takes {', '.join(known) or 'none'}.{hint}")
+        option = known[name]
+        shown = repr(value)[:60]
+        if option.type == "bool" and not isinstance(value, bool):
+            raise PlanError(f"{field} is {shown}; it takes true or false.")
+        if option.type == "choice" and value not in option.choices:
+            raise PlanError(f"{field} is {shown}; it takes one of {', '.join(option.choices)}.")
+        if option.type in ("int", "float"):
+            _check_number(field, option, value, shown)
+
+
+def _check_number(field: str, option: Option, value: bool | int | float | str, shown: str) -> None:
+    low = -math.inf if option.low is None else option.low
+    high = math.inf if option.high is None else option.high
+    whole = option.type == "int"
+    number = isinstance(value, int | float) and not isinstance(value, bool) and (not whole or value == int(value))
+    if not number or not low <= float(value) <= high:
+        kind = "a whole number" if whole else "a number"
+        raise PlanError(f"{field} is {shown}; it takes {kind} from {low:g} to {high:g}.")

@@ -25,7 +25,9 @@ class AllGpu(Policy):
     id = "all-gpu"
     name = "All on GPUs"
     sentence = "Every expert is resident in HBM; the GPUs share each layer and the slowest one sets the time."
-    source = "vLLM / SGLang tensor, expert, data and pipeline parallel; DeepSeek-V3 (arXiv 2412.19437) for expert parallel"
+    source = (
+        "vLLM / SGLang tensor, expert, data and pipeline parallel; DeepSeek-V3 (arXiv 2412.19437) for expert parallel"
+    )
     needs = ("gpu",)
     kv_choices = ("gpu",)
     options = (

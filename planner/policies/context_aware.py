@@ -21,7 +21,7 @@ from planner.parallel import Layout
 from planner.physics import attention
 from planner.physics.experts import Stored
 from planner.physics.memory import Ledger
-from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mixed_widths
+from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mean_expert_bytes, mixed_widths
 from planner.policies.hybrid import hybrid_gpu_tier, streamed_prefill
 from planner.policies.monde import near_data_ledger
 from planner.policies.near_data import BOUNCE, NDP_COMPUTE, homes, near_data_pass
@@ -34,14 +34,35 @@ SELECTED_BITS = (4, 3, 2, 1)
 class ContextAware(Policy):
     id = "context-aware"
     name = "Context-aware CXL-NDP"
-    sentence = "The experts that this context needs most stay in HBM; the others run at 1 to 4 bit in CXL near-data memory."
+    sentence = (
+        "The experts that this context needs most stay in HBM; the others run at 1 to 4 bit in CXL near-data memory."
+    )
     source = "Context-Aware MoE on CXL-enabled GPU-NDP systems (arXiv 2512.04476)"
     needs = ("gpu", "pcie", "cxl_ndp")
     default_bits = 3.0
     options = (
-        Option("alpha", "float", 0.5, "weight of selection counts against router scores in the importance", low=0.0, high=1.0),
-        Option("normalise", "choice", "sum", "how counts and scores of a layer are scaled", choices=("sum", "max", "minmax")),
-        Option("selector", "choice", "prefix", "prefix: the paper's search; exact: the optimum", choices=("prefix", "exact")),
+        Option(
+            "alpha",
+            "float",
+            0.5,
+            "weight of selection counts against router scores in the importance",
+            low=0.0,
+            high=1.0,
+        ),
+        Option(
+            "normalise",
+            "choice",
+            "sum",
+            "how counts and scores of a layer are scaled",
+            choices=("sum", "max", "minmax"),
+        ),
+        Option(
+            "selector",
+            "choice",
+            "prefix",
+            "prefix: the paper's search; exact: the optimum",
+            choices=("prefix", "exact"),
+        ),
         Option("keep_originals", "bool", True, "the native experts stay in CXL memory beside the 1 to 4 bit replicas"),
         Option("fill_hidden", "bool", True, "the move of the hot set runs behind the rest of prefill"),
         NDP_COMPUTE,
@@ -64,15 +85,16 @@ class ContextAware(Policy):
         self, ctx: Context, layout: Layout, kv_location: str, resident: int, batch: int, context_tokens: float
     ) -> Ledger:
         gpu = hybrid_gpu_tier(ctx, layout, kv_location, resident, batch, context_tokens)
-        per_expert = 0.0
+        count = ctx.experts * ctx.moe_layers * layout.data
+        ledger = near_data_ledger(ctx, layout, 0.0, kv_location, batch, context_tokens)
         if self._budget(ctx) is not None:
-            per_expert = sum(ctx.width(formats.format_for_bits(b)).expert_bytes for b in SELECTED_BITS)
+            for bits in SELECTED_BITS:
+                size = ctx.width(formats.format_for_bits(bits)).expert_bytes
+                ledger[0].add(f"replicas at {bits} bit", size * count)
         else:
-            per_expert = sum(w.expert_bytes * share for w, share in ctx.other_widths())
-        count = ctx.experts * ctx.moe_layers
-        ledger = near_data_ledger(ctx, layout, per_expert * count, kv_location, batch, context_tokens)
+            ledger[0].add("experts", mean_expert_bytes(ctx.other_widths()) * count)
         if ctx.option("keep_originals", True):
-            ledger[0].add("native originals", ctx.gpu_width.expert_bytes * count * layout.data)
+            ledger[0].add("native originals", ctx.gpu_width.expert_bytes * count)
         return [gpu, *ledger]
 
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
@@ -88,7 +110,9 @@ class ContextAware(Policy):
             reason = "not among the most important experts of this context; stored at the width asked for"
         else:
             stored, widths = self._select(ctx, score, ready.resident_per_layer, budget)
-            reason = f"not among the most important experts of this context; width chosen under a mean of {budget:g} bits"
+            reason = (
+                f"not among the most important experts of this context; width chosen under a mean of {budget:g} bits"
+            )
         tier = np.where(resident, TIER_CODE["gpu"], TIER_CODE["cxl_ndp"]).astype(np.int8)
         return Placed(
             tier,
@@ -102,9 +126,7 @@ class ContextAware(Policy):
             {"home": homes(ctx, score, "cxl_ndp", np.ones(resident.shape, bool))},
         )
 
-    def _select(
-        self, ctx: Context, score: np.ndarray, kept: int, budget: float
-    ) -> tuple[Stored, tuple[Width, ...]]:
+    def _select(self, ctx: Context, score: np.ndarray, kept: int, budget: float) -> tuple[Stored, tuple[Width, ...]]:
         """Widths of the experts outside HBM; the residents carry the widest, which nothing reads."""
         if budget < 1:
             raise PlanError(f"policy.weight_bits is {budget:g}; the selector takes a mean from 1 to 4 bits.")

@@ -40,7 +40,9 @@ from planner.step import Pass
 class CpuExperts(Policy):
     id = "cpu-experts"
     name = "Experts on the CPU (KTransformers)"
-    sentence = "Attention, shared experts and the KV cache on the GPU; routed experts are computed by the CPU from its memory."
+    sentence = (
+        "Attention, shared experts and the KV cache on the GPU; routed experts are computed by the CPU from its memory."
+    )
     source = "KTransformers (SOSP'25) and kt-kernel; Fiddler (arXiv 2402.07033) for the split by place"
     needs = ("gpu", "host", "pcie")
     options = (
@@ -71,7 +73,7 @@ class CpuExperts(Policy):
         gpu = hybrid_gpu_tier(ctx, layout, kv_location, resident, batch, context_tokens, buffer)
         host = host_tier(ctx.machine)
         # kt-kernel keeps all experts in host memory, the resident ones too.
-        host_experts(ctx, host, each * ctx.experts * ctx.moe_layers, layout.data)
+        host_experts(ctx, host, each * ctx.experts * ctx.moe_layers, layout.data, resident / ctx.experts)
         add_host_kv(ctx, host, kv_location, batch, context_tokens)
         return [gpu, host]
 
@@ -116,9 +118,7 @@ class CpuExperts(Policy):
     def prefill_modes(self, ctx: Context) -> tuple[str, ...]:
         return ("cpu", "stream")
 
-    def _cpu_pass(
-        self, ctx: Context, ready: Prepared, placed: Placed, rows: attention.Rows, counts: Counts
-    ) -> Pass:
+    def _cpu_pass(self, ctx: Context, ready: Prepared, placed: Placed, rows: attention.Rows, counts: Counts) -> Pass:
         layout = ready.layout
         run = Pass(tokens=rows.tokens, copies=layout.data)
         kv, device = ("gpu", "gpu") if rows.prefill else (ready.kv_location, ready.attention_device)

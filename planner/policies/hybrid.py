@@ -80,8 +80,17 @@ def add_transfer(
 
 
 def streamed_prefill(
-    ctx: Context, ready: Prepared, stored: Stored, resident: NDArray[np.bool_], counts: Counts, tokens: int, fmt: str,
-    *, overlap: float, whole_layers: bool = True, source: str = "host",
+    ctx: Context,
+    ready: Prepared,
+    stored: Stored,
+    resident: NDArray[np.bool_],
+    counts: Counts,
+    tokens: int,
+    fmt: str,
+    *,
+    overlap: float,
+    whole_layers: bool = True,
+    source: str = "host",
 ) -> Pass:
     """Prefill on the GPU with the experts of each layer streamed from ``source`` memory (layer-wise prefill).
 
@@ -160,9 +169,13 @@ def add_dense_side(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: La
     attention.add_shared(ctx, run, phase, rows, layout)
 
 
-def host_experts(ctx: Context, tier: Tier, stored_bytes: float, copies: int) -> None:
-    """Routed experts in host memory, one copy per node, and one layer of them more while they are repacked."""
-    tier.add("experts", stored_bytes * copies)
+def host_experts(ctx: Context, tier: Tier, stored_bytes: float, copies: int, duplicated_share: float = 0.0) -> None:
+    """Routed experts in host memory, one copy per node, and one layer of them more while they are repacked.
+
+    ``duplicated_share`` of them are resident in HBM too: the engine's own duplicates.
+    """
+    tier.add("experts", stored_bytes * (1.0 - duplicated_share) * copies)
+    tier.add("duplicates of experts in HBM", stored_bytes * duplicated_share * copies)
     tier.add("load peak", stored_bytes / max(ctx.moe_layers, 1) * copies)
 
 
@@ -173,5 +186,3 @@ def sync_s(ctx: Context) -> float:
         return 0.0
     launch = gpu.layer_launch_s + gpu.layer_launch_tp_s * log2(gpu.per_node)
     return max(0.0, cpu.layer_sync_s - launch)
-
-

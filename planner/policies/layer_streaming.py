@@ -38,7 +38,9 @@ from planner.step import Pass
 class LayerStreaming(Policy):
     id = "layer-streaming"
     name = "Layer streaming over PCIe"
-    sentence = "The GPU computes every expert; those that do not fit in HBM are streamed from host memory in every pass."
+    sentence = (
+        "The GPU computes every expert; those that do not fit in HBM are streamed from host memory in every pass."
+    )
     source = "FlexGen (arXiv 2303.06865), DeepSpeed ZeRO-Inference, vLLM cpu-offload"
     needs = ("gpu", "host", "pcie")
     options = (

@@ -30,17 +30,28 @@ from planner.step import Pass
 class Monde(Policy):
     id = "monde"
     name = "MoNDE (GPU and near-data memory)"
-    sentence = "Experts live in near-data memory and are computed there; the most loaded of each pass are moved to the GPU."
+    sentence = (
+        "Experts live in near-data memory and are computed there; the most loaded of each pass are moved to the GPU."
+    )
     source = "MoNDE (arXiv 2405.18832); the rule for H as re-implemented by the DynaNDE simulator"
     needs = ("gpu", "pcie", "ndp")
     options = (
-        Option("hot_experts", "int", 0, "experts moved to the GPU per layer and pass; 0 = by the ratio of bandwidths", low=0, high=100_000),
+        Option(
+            "hot_experts",
+            "int",
+            0,
+            "experts moved to the GPU per layer and pass; 0 = by the ratio of bandwidths",
+            low=0,
+            high=100_000,
+        ),
         Option("residents_count", "bool", True, "active experts resident in HBM count towards the experts to move"),
         NDP_COMPUTE,
         EXCLUSION,
         BOUNCE,
     )
-    notes = ("Whether MoNDE keeps moved experts for later passes is not published; here they are used once and dropped.",)
+    notes = (
+        "Whether MoNDE keeps moved experts for later passes is not published; here they are used once and dropped.",
+    )
 
     def resident_default(self, ctx: Context) -> int | None:
         return 0
@@ -51,7 +62,10 @@ class Monde(Policy):
         each = mean_expert_bytes(ctx.other_widths())
         # Two experts on their way: one arrives while the other is computed.
         gpu = hybrid_gpu_tier(ctx, layout, kv_location, resident, batch, context_tokens, 2.0 * each / layout.tensor)
-        return [gpu, *near_data_ledger(ctx, layout, each * ctx.experts * ctx.moe_layers, kv_location, batch, context_tokens)]
+        return [
+            gpu,
+            *near_data_ledger(ctx, layout, each * ctx.experts * ctx.moe_layers, kv_location, batch, context_tokens),
+        ]
 
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
         widths = ctx.other_widths()
@@ -65,7 +79,9 @@ class Monde(Policy):
             tuple(w for w, _ in widths),
             {
                 TIER_CODE["gpu"]: "among the most loaded experts of its layer, kept in HBM as asked",
-                TIER_CODE[kind]: "lives in near-data memory; moved to the GPU only in passes in which it is among the hottest",
+                TIER_CODE[
+                    kind
+                ]: "lives in near-data memory; moved to the GPU only in passes in which it is among the hottest",
             },
             {"home": homes(ctx, routing.profile, kind, np.ones(resident.shape, bool))},
         )
@@ -96,9 +112,7 @@ class Monde(Policy):
     def prefill_modes(self, ctx: Context) -> tuple[str, ...]:
         return ("ndp", "stream")
 
-    def _pass(
-        self, ctx: Context, ready: Prepared, placed: Placed, rows: attention.Rows, counts: np.ndarray
-    ) -> Pass:
+    def _pass(self, ctx: Context, ready: Prepared, placed: Placed, rows: attention.Rows, counts: np.ndarray) -> Pass:
         return near_data_pass(
             ctx,
             ready,

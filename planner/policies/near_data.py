@@ -132,9 +132,7 @@ def add_ndp(
     _add_activations(ctx, run, phase, kind, counts, mask)
 
 
-def _add_activations(
-    ctx: Context, run: Pass, phase: Phase, kind: str, counts: Counts, mask: NDArray[np.bool_]
-) -> None:
+def _add_activations(ctx: Context, run: Pass, phase: Phase, kind: str, counts: Counts, mask: NDArray[np.bool_]) -> None:
     """Tokens to the units and results back, serial with the units' work, plus a command each way per layer."""
     ndp, pcie, gpu = ndp_of(ctx, kind), ctx.machine.pcie, ctx.machine.gpu
     assert pcie is not None and gpu is not None
@@ -178,8 +176,15 @@ def add_moved(
         lane = "link"
     work = experts.on_gpu(ctx, counts, stored.bytes, fmt, gpu.per_node).only(moved)
     seconds = work.seconds
-    phase.add("gpu", "routed_gpu", "gpu_compute", spread(ctx, np.where(work.compute_s >= work.bytes_s, seconds, 0.0).sum(axis=2)))
-    phase.add("gpu", "routed_gpu", "hbm", spread(ctx, np.where(work.compute_s < work.bytes_s, seconds, 0.0).sum(axis=2)))
+    phase.add(
+        "gpu",
+        "routed_gpu",
+        "gpu_compute",
+        spread(ctx, np.where(work.compute_s >= work.bytes_s, seconds, 0.0).sum(axis=2)),
+    )
+    phase.add(
+        "gpu", "routed_gpu", "hbm", spread(ctx, np.where(work.compute_s < work.bytes_s, seconds, 0.0).sum(axis=2))
+    )
     last = seconds.max(axis=2)
     phase.add(lane, "routed_gpu", "hbm", spread(ctx, last))  # type: ignore[arg-type]
     pairs, read = experts.tokens_and_bytes(counts, moved, stored.bytes)
@@ -220,5 +225,3 @@ def near_data_pass(
     attention.add_head(ctx, run, rows, layout)
     attention.add_overhead(ctx, run, rows, layout, sync_s(ctx) if kind == "dimm_ndp" else 0.0)
     return run
-
-

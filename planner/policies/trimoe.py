@@ -33,6 +33,7 @@ from planner.policies.hybrid import (
     add_dense_side,
     add_host_kv,
     counts_rows,
+    host_experts,
     hybrid_gpu_tier,
     streamed_prefill,
     sync_s,
@@ -48,11 +49,19 @@ GPU, CPU, NDP = 0, 1, 2
 class TriMoe(Policy):
     id = "trimoe"
     name = "TriMoE, three domains"
-    sentence = "Hot experts on the GPU, warm ones on the CPU, cold ones on NDP DIMMs, assigned anew in every layer and step."
+    sentence = (
+        "Hot experts on the GPU, warm ones on the CPU, cold ones on NDP DIMMs, assigned anew in every layer and step."
+    )
     source = "TriMoE (arXiv 2603.01058)"
     needs = ("gpu", "host", "pcie", "dimm_ndp")
     options = (
-        Option("start", "choice", "greedy", "first assignment: greedy (least cost of each expert) or layout", choices=("greedy", "layout")),
+        Option(
+            "start",
+            "choice",
+            "greedy",
+            "first assignment: greedy (least cost of each expert) or layout",
+            choices=("greedy", "layout"),
+        ),
         Option("refine", "bool", True, "bottleneck refinement of the makespan after the first assignment"),
         NDP_COMPUTE,
         EXCLUSION,
@@ -69,7 +78,8 @@ class TriMoe(Policy):
         each = mean_expert_bytes(ctx.other_widths())
         gpu = hybrid_gpu_tier(ctx, layout, kv_location, resident, batch, context_tokens, 2.0 * each / layout.tensor)
         host = host_tier(ctx.machine, name="Host DIMMs (CPU and NDP share them)")
-        host.add("experts", each * ctx.experts * ctx.moe_layers * layout.data)
+        # All routed experts stay in the DIMMs, those in HBM too: a hot one can turn warm.
+        host_experts(ctx, host, each * ctx.experts * ctx.moe_layers, layout.data, resident / ctx.experts)
         add_host_kv(ctx, host, kv_location, batch, context_tokens)
         return [gpu, host]
 

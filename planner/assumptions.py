@@ -1,0 +1,106 @@
+"""What a result rests on: the user's own edits first, then the inputs with ranges by how far they move the answer."""
+
+from __future__ import annotations
+
+from hardware import path_schema
+from planner.evaluate import Evaluation
+from planner.ranges import SIGMA, SIGMA_RANGE, Ranges, ranged
+from planner.result import Assumption
+
+
+def assumptions(found: Evaluation, spread: Ranges) -> tuple[Assumption, ...]:
+    """Figures that a plan used: edited ones, those with a range, and those that nobody measured or published."""
+    system = found.ctx.machine.figures.system
+    labels = {spec.path: (spec.label, spec.unit) for spec in path_schema()}
+    uncertain = ranged(found)
+    rows = []
+    for path in dict.fromkeys([*system.edited, *found.ctx.machine.figures.used]):
+        figure = system.figures[path]
+        if figure.value is None or not (figure.edited or path in uncertain or figure.kind == "assumed"):
+            continue
+        label, unit = labels[path]
+        moves = spread.moves.get(path, {})
+        rows.append(
+            Assumption(
+                path=f"system.overrides.{path}",
+                label=label,
+                value=figure.value,
+                unit=unit,
+                low=None if figure.edited else figure.low,
+                high=None if figure.edited else figure.high,
+                source=figure.source,
+                date=figure.date,
+                kind=figure.kind,
+                edited=figure.edited,
+                moves_tpot=moves.get("tpot_s"),
+                moves_cost=moves.get("usd_per_million_output_tokens"),
+            )
+        )
+    rows.extend(_of_the_engine(found, spread))
+    return tuple(sorted(rows, key=lambda a: (not a.edited, -_weight(a))))
+
+
+def _weight(a: Assumption) -> float:
+    moved = (*(a.moves_tpot or (0.0, 0.0)), *(a.moves_cost or (0.0, 0.0)))
+    return max(abs(m) for m in moved)
+
+
+def _of_the_engine(found: Evaluation, spread: Ranges) -> list[Assumption]:
+    scenario, rows = found.ctx.scenario, []
+    if scenario.routing.source == "generated":
+        moves = spread.moves.get(SIGMA, {})
+        rows.append(
+            Assumption(
+                path=SIGMA,
+                label="Load skew between the experts of a layer, standard deviation of ln(load)",
+                value=scenario.routing.sigma,
+                unit="",
+                low=min(SIGMA_RANGE[0], scenario.routing.sigma),
+                high=max(SIGMA_RANGE[1], scenario.routing.sigma),
+                source="DeepSeek-V3/R1 on mixed traffic: load histogram, top-32 share and maximum over mean agree on 0.7; "
+                "0.5 for pooled domains, 0.9 to 1.1 for a single one",
+                date="2026",
+                kind="fitted",
+                moves_tpot=moves.get("tpot_s"),
+                moves_cost=moves.get("usd_per_million_output_tokens"),
+            )
+        )
+    if scenario.workload.draft_tokens:
+        rows.append(
+            Assumption(
+                path="workload.draft_acceptance",
+                label="Acceptance of a drafted token",
+                value=scenario.workload.draft_acceptance,
+                unit="share",
+                source="chosen in the scenario; depends on the text and the drafter"
+                + (
+                    ""
+                    if found.ctx.work.mtp_parameters
+                    else "; this model stores no MTP module, drafting itself is not charged"
+                ),
+                kind="assumed",
+            )
+        )
+    if found.ready is not None:
+        rows.append(
+            Assumption(
+                path="engine.activation_bytes",
+                label="Activations: hidden vectors of a row that live at once",
+                value=6.0,
+                unit="vectors",
+                source="counted on a transformer block with flash attention, and the up and gate outputs of its experts",
+                kind="assumed",
+            )
+        )
+    if found.ctx.scenario.policy.weight_bits is None and found.policy.default_bits is not None:
+        rows.append(
+            Assumption(
+                path="policy.weight_bits",
+                label="Mean bits of the experts outside HBM",
+                value=found.policy.default_bits,
+                unit="bit",
+                source=found.policy.source,
+                kind="published-simulation",
+            )
+        )
+    return rows

@@ -1,0 +1,155 @@
+"""The only door: ``plan(scenario) -> Result``. Every page, link, sweep, route and command goes through it."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+import hardware
+import models
+from planner import ENGINE_VERSION
+from planner.advice import memory_record
+from planner.assumptions import assumptions
+from planner.evaluate import Evaluation, evaluate
+from planner.placement import placement_record
+from planner.ranges import NO_RANGES, Ranges, ranges
+from planner.result import (
+    Headline,
+    ModelSummary,
+    PolicySummary,
+    Prefill,
+    Result,
+    SystemSummary,
+)
+from planner.scenario import Scenario
+from planner.sensitivity import marginals
+
+
+def plan(scenario: Scenario, *, with_ranges: bool = True, with_marginals: bool = True) -> Result:
+    """Plan a scenario: placement, time, energy, cost, memory, and what they rest on.
+
+    A plan that does not fit, or a policy whose parts the system lacks, is an answer (``headline.fits`` false, reasons
+    given). Bad input raises PlanError, models.ModelError, hardware.HardwareError or planner.routing.RoutingError,
+    each with one clear sentence. ``with_ranges`` and ``with_marginals`` switch off the evaluations with other figures
+    that give intervals and marginal values (for sweeps); nothing else depends on them.
+    """
+    found = evaluate(scenario)
+    spread = ranges(found) if with_ranges and found.fits else NO_RANGES
+    return Result(
+        engine_version=ENGINE_VERSION,
+        catalog_digest=catalog_digest(),
+        scenario_hash=scenario.content_hash(),
+        scenario=scenario,
+        headline=_headline(found, spread),
+        model=_model(found),
+        system=_system(found),
+        policy=_policy(found),
+        placement=placement_record(found),
+        decode=found.decode.step if found.decode else None,
+        prefill=_prefill(found),
+        memory=memory_record(found),
+        energy=found.energy,
+        cost=found.cost,
+        capacity=found.capacity,
+        assumptions=assumptions(found, spread),
+        marginals=marginals(found) if with_marginals and found.fits else (),
+        warnings=found.warnings,
+    )
+
+
+@lru_cache(maxsize=1)
+def catalog_digest() -> str:
+    """SHA-256 over all data that a result rests on: model and hardware catalogs, presets, traces, loss surrogates."""
+    digest = hashlib.sha256(hardware.catalog_digest().encode())
+    roots = (
+        Path(models.__file__).parent / "catalog",
+        Path(__file__).parent / "data",
+        Path(__file__).parent / "routing",
+    )
+    for root in roots:
+        for path in sorted(p for p in root.rglob("*") if p.suffix in {".json", ".npz", ".csv"}):
+            digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _headline(found: Evaluation, spread: Ranges) -> Headline:
+    if not found.fits:
+        return Headline(fits=False, reasons=found.reasons)
+    assert found.decode is not None and found.capacity is not None
+    return Headline(
+        fits=True,
+        systems_needed=found.capacity.systems_needed,
+        bound_by=found.decode.step.bound_by,
+        intervals=spread.intervals or None,
+        **found.figures(),
+    )
+
+
+def _model(found: Evaluation) -> ModelSummary:
+    arch, scenario = found.ctx.arch, found.ctx.scenario
+    counts = models.parameters(arch)
+    return ModelSummary(
+        id=arch.id,
+        name=arch.name,
+        parameters_total=counts.total,
+        parameters_main=counts.main,
+        parameters_active=counts.active,
+        layers=arch.num_layers,
+        moe_layers=len(arch.moe_layers),
+        experts=arch.experts,
+        top_k=arch.top_k,
+        shared_experts=arch.shared_experts,
+        expert_parameters=arch.expert_parameters,
+        native_format=models.FORMATS[arch.native.label].name,
+        kv_bytes_per_token=models.kv_bytes_per_token(arch, scenario.model.kv_format),
+        sentence=models.sentence(arch),
+    )
+
+
+def _system(found: Evaluation) -> SystemSummary:
+    machine = found.ctx.machine
+    system = machine.figures.system
+    return SystemSummary(
+        id=system.id,
+        name=system.name,
+        sentence=system.sentence,
+        nodes=machine.nodes,
+        gpus=machine.gpus,
+        as_published=system.as_published,
+        edited=system.edited,
+        findings=system.findings,
+    )
+
+
+def _policy(found: Evaluation) -> PolicySummary:
+    policy, ctx, ready = found.policy, found.ctx, found.ready
+    others = ctx.other_widths(policy.default_bits)
+    return PolicySummary(
+        id=policy.id,
+        name=policy.name,
+        sentence=policy.describe(ctx, ready, found.placed) if ready else policy.sentence,
+        kv_location=ready.kv_location if ready else ctx.scenario.policy.kv_location,
+        attention_device=ready.attention_device if ready else ctx.scenario.policy.attention_device,
+        prefill=found.prefill.mode if found.prefill else ctx.scenario.policy.prefill,
+        gpu_format=ctx.gpu_width.name,
+        expert_format=" and ".join(w.name for w, _ in others),
+        parallelism=ready.layout.words() if ready else "",
+        gpu_experts_per_layer=float(ready.resident_per_layer) if ready else 0.0,
+        source=policy.source,
+        notes=policy.notes,
+    )
+
+
+def _prefill(found: Evaluation) -> Prefill | None:
+    p = found.prefill
+    if p is None:
+        return None
+    return Prefill(
+        step=p.timing.step,
+        mode=p.mode,
+        tokens_per_pass=p.tokens_per_pass,
+        passes_per_prompt=p.passes_per_prompt,
+        prompt_s=p.prompt_s + p.extra_s,
+        alternatives=p.alternatives,
+    )
