@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from hardware.figure import Figure, HardwareError
+from hardware.frozen import FrozenDict
 
 CATALOG = Path(__file__).parent / "catalog"
 DEVICE_FILES = ("gpus.json", "cpus.json", "ndp.json", "cxl.json", "links.json", "dimms.json", "hosts.json")
@@ -114,7 +114,7 @@ def path_schema() -> tuple[PathSpec, ...]:
 
 @cache
 def path_by_name() -> Mapping[str, PathSpec]:
-    return MappingProxyType({spec.path: spec for spec in path_schema()})
+    return FrozenDict({spec.path: spec for spec in path_schema()})
 
 
 @cache
@@ -137,7 +137,7 @@ def devices() -> tuple[Device, ...]:
                     link=row.get("link"),
                     aliases=tuple(row.get("aliases", ())),
                     note=row.get("note"),
-                    figures=MappingProxyType(figures),
+                    figures=FrozenDict(figures),
                 )
             )
     return tuple(found)
@@ -145,7 +145,7 @@ def devices() -> tuple[Device, ...]:
 
 @cache
 def _devices_by_id() -> Mapping[str, Device]:
-    return MappingProxyType({device.id: device for device in devices()})
+    return FrozenDict({device.id: device for device in devices()})
 
 
 def device(device_id: str) -> Device:
@@ -170,7 +170,7 @@ def defaults() -> tuple[Default, ...]:
     found = [
         Default(
             path=row["path"],
-            when=MappingProxyType({key: tuple(values) for key, values in row.get("when", {}).items()}),
+            when=FrozenDict({key: tuple(values) for key, values in row.get("when", {}).items()}),
             figure=Figure.from_json(row["figure"], f"efficiencies.json: {row['path']}"),
         )
         for row in _read("efficiencies.json")
@@ -200,11 +200,11 @@ def bills() -> Mapping[str, Bill]:
             cxl=parts.get("cxl", "cxl-ndp-monde"),
             nic=parts.get("nic", "nic-400g"),
             chassis=parts["chassis"],
-            counts=MappingProxyType(dict(row["counts"])),
-            named=MappingProxyType(named),
+            counts=FrozenDict(dict(row["counts"])),
+            named=FrozenDict(named),
             findings=tuple(row.get("findings", ())),
         )
-    return MappingProxyType(found)
+    return FrozenDict(found)
 
 
 @cache

@@ -12,13 +12,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 
 from hardware import catalog, derive
 from hardware.catalog import Bill, Default, Device, PathSpec
 from hardware.figure import Figure, HardwareError, Kind, MissingFigureError
+from hardware.frozen import FrozenDict
 
-NO_OVERRIDES: Mapping[str, float] = MappingProxyType({})
+NO_OVERRIDES: Mapping[str, float] = FrozenDict({})
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def assemble(bill: Bill, overrides: Mapping[str, float] = NO_OVERRIDES) -> Syste
         group=bill.group,
         sentence=bill.sentence,
         as_published=bill.as_published,
-        figures=MappingProxyType(figures),
+        figures=FrozenDict(figures),
         findings=bill.findings,
         edited=tuple(sorted(overrides)),
         gpu_class=gpu.device_class if gpu else None,

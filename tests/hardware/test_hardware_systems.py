@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
+from pathlib import Path
 
 import pytest
 
@@ -332,6 +335,30 @@ def test_an_unknown_system_names_the_nearest():
         load_system("2x-h100-smx")
 
 
+def test_systems_and_devices_can_be_copied_and_pickled():
+    system = load_system("trimoe-server")
+    assert pickle.loads(pickle.dumps(system)) == system
+    assert copy.deepcopy(system) == system
+    assert pickle.loads(pickle.dumps(devices())) == devices()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.update({"gpu.tdp_w": None}),
+        lambda m: m.pop("gpu.tdp_w"),
+        lambda m: m.clear(),
+        lambda m: m.setdefault("x", None),
+        lambda m: m.__delitem__("gpu.tdp_w"),
+    ],
+)
+def test_shared_figures_refuse_every_change(change):
+    figures = load_system("gh200").figures
+    with pytest.raises(TypeError, match="read-only"):
+        change(figures)
+    assert load_system("gh200").value("gpu.tdp_w") == 700
+
+
 def test_equal_input_gives_the_same_object_and_figures_cannot_be_changed():
     assert load_system("gh200", {"gpu.tdp_w": 600}) is load_system("gh200", {"gpu.tdp_w": 600.0})
     with pytest.raises(TypeError):
@@ -359,3 +386,9 @@ def test_a_system_without_a_gpu_or_without_a_host_can_be_assembled():
     assert card.has_gpu
     assert not card.has_host
     assert not card.has("dram.bandwidth_bytes_per_s")
+
+
+def test_the_documentation_lists_every_system_with_its_sentence():
+    text = (Path(__file__).parents[2] / "docs" / "hardware.md").read_text(encoding="utf-8")
+    for entry in systems():
+        assert f"| `{entry.id}` | {entry.sentence} |" in text
