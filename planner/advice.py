@@ -44,7 +44,7 @@ def memory_record(found: Evaluation) -> Memory | None:
 
 
 def _lengths(scenario: Scenario, batch: int, context: int) -> dict[str, Any]:
-    """Batch, and prompt and output in the scenario's proportion (the output keeps its length if the prompt can give)."""
+    """Batch, prompt and output of a context: the output keeps its length while the prompt can give."""
     w = scenario.workload
     output = min(w.output_tokens, max(1, context - 1))
     prompt = context - output

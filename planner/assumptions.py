@@ -57,8 +57,8 @@ def _of_the_engine(found: Evaluation, spread: Ranges) -> list[Assumption]:
                 unit="",
                 low=min(SIGMA_RANGE[0], scenario.routing.sigma),
                 high=max(SIGMA_RANGE[1], scenario.routing.sigma),
-                source="DeepSeek-V3/R1 on mixed traffic: load histogram, top-32 share and maximum over mean agree on 0.7; "
-                "0.5 for pooled domains, 0.9 to 1.1 for a single one",
+                source="DeepSeek-V3/R1 on mixed traffic: load histogram, top-32 share and maximum over mean agree on "
+                "0.7; 0.5 for pooled domains, 0.9 to 1.1 for a single one",
                 date="2026",
                 kind="fitted",
                 moves_tpot=moves.get("tpot_s"),
@@ -88,7 +88,7 @@ def _of_the_engine(found: Evaluation, spread: Ranges) -> list[Assumption]:
                 label="Activations: hidden vectors of a row that live at once",
                 value=6.0,
                 unit="vectors",
-                source="counted on a transformer block with flash attention, and the up and gate outputs of its experts",
+                source="counted on a transformer block with flash attention, beside its experts' up and gate outputs",
                 kind="assumed",
             )
         )

@@ -196,7 +196,8 @@ def _limits(ctx: Context) -> tuple[str, ...]:
     limit = ctx.arch.max_context_tokens
     if limit and ctx.full_context_tokens > limit:
         return (
-            f"Prompt and output together are {ctx.full_context_tokens:,} tokens; the model states a context of {limit:,}.",
+            f"Prompt and output together are {ctx.full_context_tokens:,} tokens; "
+            f"the model states a context of {limit:,}.",
         )
     return ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -141,5 +142,5 @@ def pipeline_factor(layer_s: np.ndarray, layout: Layout, passes: int) -> float:
         return float(passes)
     whole = float(layer_s.sum())
     bounds = np.linspace(0, layer_s.size, layout.pipeline + 1).round().astype(int)
-    slowest = max(float(layer_s[a:b].sum()) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+    slowest = max(float(layer_s[a:b].sum()) for a, b in pairwise(bounds))
     return max(1.0, passes * slowest / whole) if whole > 0 else 1.0

@@ -22,7 +22,8 @@ def placement_record(found: Evaluation) -> Placement | None:
     code = placed.tier.astype(np.int64) * len(widths) + form
     load = routing.counts.mean(axis=0)
     total = max(float(load.sum()), 1e-30)
-    classes, klass = [], np.zeros(code.shape, np.int64)
+    classes: list[PlacementClass] = []
+    klass = np.zeros(code.shape, np.int64)
     for value in sorted(np.unique(code), key=lambda c: (c // len(widths), -widths[c % len(widths)].bits)):
         mask = code == value
         tier, width = int(value) // len(widths), widths[int(value) % len(widths)]

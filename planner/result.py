@@ -195,7 +195,7 @@ class Change(Record):
     """A change of the scenario that makes it fit (or the marginal one more unit)."""
 
     text: str
-    set: dict[str, bool | int | float | str | None | dict[str, bool | int | float | str]]
+    set: dict[str, bool | int | float | str | dict[str, bool | int | float | str] | None]
     fits: bool
     tier_used_bytes: float | None = None
     tier_capacity_bytes: float | None = None

@@ -9,7 +9,8 @@ import numpy as np
 import models
 from planner.context import Context
 from planner.parallel import Layout, attention_ranks
-from planner.physics import collective, gpu as gpu_physics
+from planner.physics import collective
+from planner.physics import gpu as gpu_physics
 from planner.physics.operation import Array, Phase
 from planner.result import PartId
 from planner.step import Pass

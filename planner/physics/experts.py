@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.context import Context
-from planner.physics import cpu as cpu_physics, gpu as gpu_physics, ndp as ndp_physics
+from planner.physics import cpu as cpu_physics
+from planner.physics import gpu as gpu_physics
+from planner.physics import ndp as ndp_physics
 from planner.physics.operation import Array, operation_s
 from planner.step import Flows
 

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from planner.machine import Gpu
 from planner.physics.operation import Array
 
-
 TILE_ROWS = 16.0  # rows of the smallest tensor-core tile (mma.m16n8k16): fewer rows cost as much
 
 

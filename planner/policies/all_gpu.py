@@ -16,7 +16,7 @@ from planner.physics.attention import Rows
 from planner.physics.experts import Counts, spread
 from planner.physics.memory import Ledger, gpu_tier
 from planner.physics.operation import Phase, phase_times
-from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mean_expert_bytes, mixed_widths
+from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mean_expert_bytes, mixed_widths, nowhere
 from planner.routing import RoutingState
 from planner.step import Pass
 
@@ -75,6 +75,7 @@ class AllGpu(Policy):
             mixed_widths(routing.profile, widths),
             tuple(w for w, _ in widths),
             {TIER_CODE["gpu"]: why},
+            nowhere(shape),
         )
 
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from planner.result import TIERS
 from planner.routing import RoutingState
 from planner.step import Pass
 
-TIER_CODE = {name: code for code, name in enumerate(TIERS)}
+TIER_CODE: dict[str, int] = {name: code for code, name in enumerate(TIERS)}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Placed:
     stored: Stored  # form away from HBM
     widths: tuple[Width, ...]
     why: dict[int, str]  # tier code -> reason, in words
-    extra: dict[str, NDArray[np.generic]] = field(default_factory=dict)
+    home: NDArray[np.int16]  # near-data unit that holds each expert, -1 = striped or elsewhere
 
 
 class Policy(ABC):
@@ -251,6 +251,11 @@ def mixed_widths(load: Array, widths: Sequence[tuple[Width, float]]) -> Stored:
     sizes = np.array([w.expert_bytes for w, _ in widths])
     bits = np.array([w.bits for w, _ in widths])
     return Stored(sizes[index], bits[index], index)
+
+
+def nowhere(shape: tuple[int, ...]) -> NDArray[np.int16]:
+    """Homes of a policy without near-data units."""
+    return np.full(shape, -1, np.int16)
 
 
 def mean_expert_bytes(widths: Sequence[tuple[Width, float]]) -> float:

@@ -68,9 +68,7 @@ class ContextAware(Policy):
         NDP_COMPUTE,
         BOUNCE,
     )
-    notes = (
-        "Losses of the bit-width selector are a surrogate (Lloyd-Max error times an assumed sensitivity), not measured.",
-    )
+    notes = ("Losses of the selector are a surrogate (Lloyd-Max error times an assumed sensitivity), not measured.",)
 
     def _budget(self, ctx: Context) -> float | None:
         """Average bits for the selector; None when one stored format was asked for instead."""
@@ -123,7 +121,7 @@ class ContextAware(Policy):
                 TIER_CODE["gpu"]: "among the most important experts of its layer in the prefill statistics",
                 TIER_CODE["cxl_ndp"]: reason,
             },
-            {"home": homes(ctx, score, "cxl_ndp", np.ones(resident.shape, bool))},
+            homes(ctx, score, "cxl_ndp", np.ones(resident.shape, bool)),
         )
 
     def _select(self, ctx: Context, score: np.ndarray, kept: int, budget: float) -> tuple[Stored, tuple[Width, ...]]:
@@ -153,7 +151,7 @@ class ContextAware(Policy):
             placed.widths[0].format,
             routing.counts,
             placed.resident,
-            placed.extra["home"].astype(np.int16),
+            placed.home,
             move=False,
         )
         run.repeats = float(self.passes_per_step(ctx, ready.layout))
@@ -172,7 +170,7 @@ class ContextAware(Policy):
         nothing = np.zeros(placed.resident.shape, bool)
         if mode == "ndp":
             rows = attention.prefill_rows(ctx, tokens)
-            home = placed.extra["home"].astype(np.int16)
+            home = placed.home
             return near_data_pass(
                 ctx, ready, rows, "cxl_ndp", stored, fmt, routing.prefill_counts, nothing, home, move=True
             )
@@ -210,6 +208,6 @@ class ContextAware(Policy):
         budget = self._budget(ctx)
         width = f"a mean of {budget:g} bits" if budget is not None else ctx.other_widths()[0][0].name
         return (
-            f"{ready.resident_per_layer} of {ctx.experts} experts of each layer in HBM by prefill importance; the others "
-            f"at {width} in CXL-NDP."
+            f"{ready.resident_per_layer} of {ctx.experts} experts of each layer in HBM by prefill importance; "
+            f"the others at {width} in CXL-NDP."
         )

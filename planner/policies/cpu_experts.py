@@ -22,6 +22,7 @@ from planner.policies.base import (
     hottest,
     mean_expert_bytes,
     mixed_widths,
+    nowhere,
 )
 from planner.policies.hybrid import (
     add_dense_side,
@@ -90,6 +91,7 @@ class CpuExperts(Policy):
                 TIER_CODE["gpu"]: "among the most loaded experts of its layer, kept in HBM as asked",
                 TIER_CODE["host"]: "this policy computes routed experts on the CPU, next to host memory",
             },
+            nowhere(resident.shape),
         )
 
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:

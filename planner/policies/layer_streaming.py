@@ -21,6 +21,7 @@ from planner.policies.base import (
     hottest,
     mean_expert_bytes,
     mixed_widths,
+    nowhere,
 )
 from planner.policies.hybrid import (
     add_dense_side,
@@ -85,6 +86,7 @@ class LayerStreaming(Policy):
                 TIER_CODE["gpu"]: "among the most loaded experts of its layer; HBM has room for these",
                 TIER_CODE["streamed"]: "does not fit in HBM; crosses PCIe in every pass",
             },
+            nowhere(resident.shape),
         )
 
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:

@@ -30,9 +30,7 @@ from planner.step import Pass
 class Monde(Policy):
     id = "monde"
     name = "MoNDE (GPU and near-data memory)"
-    sentence = (
-        "Experts live in near-data memory and are computed there; the most loaded of each pass are moved to the GPU."
-    )
+    sentence = "Experts live in near-data memory and run there; the most loaded of each pass move to the GPU."
     source = "MoNDE (arXiv 2405.18832); the rule for H as re-implemented by the DynaNDE simulator"
     needs = ("gpu", "pcie", "ndp")
     options = (
@@ -83,7 +81,7 @@ class Monde(Policy):
                     kind
                 ]: "lives in near-data memory; moved to the GPU only in passes in which it is among the hottest",
             },
-            {"home": homes(ctx, routing.profile, kind, np.ones(resident.shape, bool))},
+            homes(ctx, routing.profile, kind, np.ones(resident.shape, bool)),
         )
 
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
@@ -122,7 +120,7 @@ class Monde(Policy):
             placed.widths[0].format,
             counts,
             placed.resident,
-            placed.extra["home"].astype(np.int16),
+            placed.home,
             move=True,
         )
 

@@ -28,7 +28,7 @@ EXCLUSION = Option(
     "whole_dimm_exclusion",
     "bool",
     False,
-    "a host read blocks the whole DIMM at its channel's rate; off = it only takes rank time (bytes / (ranks x rank rate))",
+    "a host read blocks the whole DIMM at its channel's rate; off = it takes rank time, bytes / (ranks x rank rate)",
 )
 BOUNCE = Option(
     "cxl_bounce", "bool", False, "GPU and CXL device exchange data through host DRAM instead of peer to peer"

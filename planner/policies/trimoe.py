@@ -102,7 +102,7 @@ class TriMoe(Policy):
                 TIER_CODE["host"]: "warm: with this load the CPU finishes it sooner; striped over all DIMMs",
                 TIER_CODE["dimm_ndp"]: "cold: few tokens, so its DIMM finishes it where it lies",
             },
-            {"home": home},
+            home,
         )
 
     def _layout(
@@ -174,7 +174,7 @@ class TriMoe(Policy):
         m, resident, stored = ctx.machine, placed.resident, placed.stored
         dram, pcie, gpu, cpu = m.dram, m.pcie, m.gpu, m.cpu
         assert dram is not None and pcie is not None and gpu is not None and cpu is not None
-        localised = placed.extra["home"] >= 0
+        localised = placed.home >= 0
         host_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.bandwidth_bytes_per_s)
         cpu_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.cpu_bandwidth_bytes_per_s)
         hot = experts.on_gpu(ctx, counts, ctx.gpu_width.expert_bytes, ctx.gpu_width.format, gpu.per_node)
@@ -202,7 +202,7 @@ class TriMoe(Policy):
         samples, layers, count = counts.shape
         rows = samples * layers
 
-        def flat(values: Array) -> Array:
+        def flat(values: np.ndarray) -> np.ndarray:
             return np.ascontiguousarray(np.broadcast_to(values, counts.shape).reshape(rows, count))
 
         reads = flat(placed.stored.bytes)
@@ -212,7 +212,7 @@ class TriMoe(Policy):
             flat(costs["cpu"].seconds),
             flat(costs["ndp_s"]),
             flat(counts),
-            flat(placed.extra["home"]),
+            flat(placed.home),
             np.where(flat(placed.resident), 0.0, reads),
             reads,
             host_read_rate(ctx, "dimm_ndp"),
@@ -270,7 +270,7 @@ class TriMoe(Policy):
         shape = domain.shape
         load = plan.ndp_s.reshape(*shape[:2], ndp.units)
         busiest = load.argmax(axis=2)
-        there = (domain == NDP) & (placed.extra["home"][None] == busiest[..., None])
+        there = (domain == NDP) & (placed.home[None] == busiest[..., None])
         work = costs["ndp"]
         on_compute = np.where(there & (work.compute_s >= work.bytes_s), work.seconds, 0.0).sum(axis=2)
         rest = np.maximum(load.max(axis=2) - on_compute, 0.0)
