@@ -25,7 +25,7 @@ from models.formats import (
     weight_format,
 )
 from models.library import CatalogEntry, catalog, load, model_ids, sentence
-from models.parse import parse_config_text
+from models.parse import parse_config_file, parse_config_text
 from models.reader import read_config
 from models.show import show
 from models.sizes import checkpoint_bytes, component_bytes, expert_bytes, scale_count, stored_bytes
@@ -63,6 +63,7 @@ __all__ = [
     "load",
     "model_ids",
     "parameters",
+    "parse_config_file",
     "parse_config_text",
     "read_config",
     "recurrent_state_bytes",

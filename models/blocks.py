@@ -25,7 +25,9 @@ def plain(name: str, component: str, rows: int, cols: int = 1, copies: int = 1, 
     return Tensor(name, component, rows, cols, copies, stored_bits=bits)
 
 
-def mlp(component: str, hidden: int, width: int, copies: int = 1, gated: bool = True, bias: bool = False) -> list[Tensor]:
+def mlp(
+    component: str, hidden: int, width: int, copies: int = 1, gated: bool = True, bias: bool = False
+) -> list[Tensor]:
     """SwiGLU MLP (3 H F) or plain two-matrix MLP (2 H F), ``copies`` times."""
     names = ("gate_proj", "up_proj") if gated else ("up_proj",)
     tensors: list[Tensor] = []

@@ -46,27 +46,30 @@ def layer(
     return Layer(index, built[0], tuple(tensors), experts, top_k, shared, part)
 
 
-def basics(f: Fields) -> tuple[int, int, int, bool, int | None]:
-    """Hidden size, vocabulary, number of layers, tied embeddings and context, by their usual keys."""
+def basics(f: Fields, layers: int | None = None) -> tuple[int, int, int, bool, int | None]:
+    """Hidden size, vocabulary, number of layers, tied embeddings and context, by their usual keys.
+
+    ``layers`` stands for ``num_hidden_layers`` where a list of blocks already says how many there are.
+    """
     return (
-        f.int("hidden_size"),
-        f.int("vocab_size", high=LIMITS["vocab"]),
-        f.layers("num_hidden_layers"),
+        f.whole("hidden_size"),
+        f.whole("vocab_size", high=LIMITS["vocab"]),
+        f.layers("num_hidden_layers") if layers is None else f.whole("num_hidden_layers", default=layers),
         f.flag("tie_word_embeddings", False),
-        f.optional_int("max_position_embeddings", high=LIMITS["context"]),
+        f.optional_whole("max_position_embeddings", high=LIMITS["context"]),
     )
 
 
 def heads(f: Fields, hidden: int) -> tuple[int, int, int]:
     """Query heads, KV heads (default: as many) and head dimension (default: H / heads, which must divide)."""
-    nh = f.int("num_attention_heads")
-    nk = f.int("num_key_value_heads", default=nh)
+    nh = f.whole("num_attention_heads")
+    nk = f.whole("num_key_value_heads", default=nh)
     if nk > nh or nh % nk:
         raise f.error(
             f"{f.path('num_attention_heads')} is {nh} and {f.path('num_key_value_heads')} is {nk}; "
             "the first must be a multiple of the second."
         )
-    explicit = f.optional_int("head_dim")
+    explicit = f.optional_whole("head_dim")
     if explicit is None and hidden % nh:
         raise f.error(
             f"{f.path('hidden_size')} is {hidden}, which {nh} attention heads do not divide, and there is no head_dim."

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from models.architecture import Architecture, Mixer
-from models.formats import kv_format
+from models.formats import KvFormat, kv_format
 
 INDEX_VALUE_BYTES = 1
 INDEX_SCALE_BYTES = 4
@@ -112,7 +112,7 @@ def kv_bytes_read(arch: Architecture, kv_format_id: str, context_tokens: float) 
     return _kv_bytes(form, c, raw, entries) + _index_key_bytes(c) * _index_entries(c, float(context_tokens))
 
 
-def _kv_bytes(form, c: dict[str, np.ndarray], raw: np.ndarray, entries: np.ndarray) -> np.ndarray:  # noqa: ANN001
+def _kv_bytes(form: KvFormat, c: dict[str, np.ndarray], raw: np.ndarray, entries: np.ndarray) -> np.ndarray:
     elements = c["kv_elements"] * raw + c["compressed_elements"] * entries
     vectors = c["kv_vectors"] * raw + (c["compressed_elements"] > 0) * entries
     return (elements * form.bits + vectors * form.vector_scale_bits) / 8

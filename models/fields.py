@@ -63,13 +63,13 @@ class Fields:
             )
         return value
 
-    def int(self, *keys: str, default: Any = _MISSING, low: int = 1, high: int = WIDTH_LIMIT) -> int:
+    def whole(self, *keys: str, default: Any = _MISSING, low: int = 1, high: int = WIDTH_LIMIT) -> int:
         """A whole number between ``low`` and ``high``; several keys are names of the same thing."""
         key, value = self._take(keys, default)
         return self._whole(key, value, low, high)
 
-    def optional_int(self, *keys: str, low: int = 1, high: int = WIDTH_LIMIT) -> int | None:
-        """Like :meth:`int`, None when absent or null."""
+    def optional_whole(self, *keys: str, low: int = 1, high: int = WIDTH_LIMIT) -> int | None:
+        """Like :meth:`whole`, None when absent or null."""
         key, value = self._take(keys, None)
         return None if value is None else self._whole(key, value, low, high)
 
@@ -97,7 +97,7 @@ class Fields:
             allowed = " or ".join(quoted(good) for good in accepted) or "its absence"
             raise self.error(f"{self.path(key)} is {quoted(value)}, which is not understood ({why}); {allowed} is.")
 
-    def int_list(self, key: str, low: int = 0, high: int = WIDTH_LIMIT) -> list[int] | None:
+    def whole_list(self, key: str, low: int = 0, high: int = WIDTH_LIMIT) -> list[int] | None:
         """A list of whole numbers, None when absent or null."""
         _, value = self._take((key,), None)
         if value is None:
@@ -133,7 +133,7 @@ class Fields:
 
     def layers(self, *keys: str) -> int:
         """Number of blocks."""
-        return self.int(*keys, high=LIMITS["layers"])
+        return self.whole(*keys, high=LIMITS["layers"])
 
     def experts(self, *keys: str) -> int:
         """Routed experts per MoE layer; fewer than two is a dense model."""

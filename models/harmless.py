@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-_NAMES = frozenset(
-    """
+_LISTED = """
     architectures auto_map bos_token_id eos_token_id pad_token_id unk_token_id sep_token_id decoder_start_token_id
     torch_dtype dtype transformers_version use_cache initializer_range hidden_act hidden_activation activation_function
     mlp_hidden_act mamba_hidden_act dense_act_fn ffn_act_fn act_fn hidden_dropout hidden_dropout_prob classifier_dropout
@@ -24,8 +23,8 @@ _NAMES = frozenset(
     use_mamba_kernels residual_in_fp32 rescale_prenorm_residual chunk_size mlx_version name_or_path license
     max_sequence_length cache_implementation embd_pdrop resid_pdrop emb_pdrop attn_pdrop
     ignore_index tie_encoder_decoder pruned_heads cross_attention_hidden_size add_cross_attention
-    """.split()
-)
+"""
+_NAMES = frozenset(_LISTED.split())
 _PATTERN = re.compile(
     r".*(_token_id|_token_ids|_token_index|_dropout|_eps|_epsilon|_std|_pdrop|_loss_coef|_loss_weight|_init_range)$"
     r"|^(layernorm_\w+_attention|layernorm_mlp)_(alpha|beta)$|^(initializer|embedding_init)_\w+$"

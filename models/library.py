@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from models.architecture import Architecture
+from models.counts import parameters
 from models.errors import ModelError, nearest, quoted
 from models.notes import read_note
 from models.reader import build
@@ -16,6 +17,7 @@ from models.reader import build
 CATALOG = Path(__file__).parent / "catalog"
 NOTES_FILE = "notes.json"
 _SUFFIX = ".inference-format"
+INFERENCE = "(inference format)"
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def _files() -> dict[str, Path]:
     for path in sorted(CATALOG.glob("*__*.json")):
         stem = path.stem
         label = stem.removesuffix(_SUFFIX).replace("__", "/", 1)
-        found[label if stem == path.stem.removesuffix(_SUFFIX) else f"{label} (inference format)"] = path
+        found[label if stem == path.stem.removesuffix(_SUFFIX) else f"{label} {INFERENCE}"] = path
     return found
 
 
@@ -69,14 +71,19 @@ def load(model_id: str) -> Architecture:
     return build(config, model_id, model_id.split("/", 1)[-1], note)
 
 
+def _count(parameters: int) -> str:
+    for scale, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+        if parameters >= scale:
+            return f"{float(f'{parameters / scale:.3g}'):g} {unit}"
+    return str(parameters)
+
+
 def sentence(arch: Architecture) -> str:
     """One line for people: sizes, layers, experts."""
-    from models.counts import parameters
-
     counts = parameters(arch)
     shared = f" + {arch.shared_experts} shared" if arch.shared_experts else ""
     return (
-        f"{counts.main / 1e9:.4g} B parameters, {counts.active / 1e9:.3g} B active per token; "
+        f"{_count(counts.main)} parameters, {_count(counts.active)} active per token; "
         f"{len(arch.moe_layers)} MoE layers x {arch.experts} experts{shared}, top-{arch.top_k}"
     )
 
@@ -90,4 +97,6 @@ def catalog() -> tuple[CatalogEntry, ...]:
         arch = load(model_id)
         group = groups.get(model_id.split("/", 1)[0], model_id.split("/", 1)[0])
         entries.append(CatalogEntry(model_id, arch.name, group, sentence(arch), arch.plannable, arch.why_not))
-    return tuple(sorted(entries, key=lambda e: (e.group.lower(), e.name.endswith("(inference format)"), e.name.lower())))
+    return tuple(
+        sorted(entries, key=lambda e: (e.group.lower(), e.name.endswith("(inference format)"), e.name.lower()))
+    )

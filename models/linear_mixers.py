@@ -42,9 +42,7 @@ def delta_net(
     return mixer, tensors
 
 
-def kimi_delta(
-    hidden: int, heads: int, head_dim: int, kernel: int, full_rank_gate: bool
-) -> tuple[Mixer, list[Tensor]]:
+def kimi_delta(hidden: int, heads: int, head_dim: int, kernel: int, full_rank_gate: bool) -> tuple[Mixer, list[Tensor]]:
     """Kimi delta attention (arXiv 2510.26692); with the full-rank gate of Kimi-K3
 
     3 d P + 3 P K + nh + d hd + hd P + P + d nh + d P + hd + P d with P = nh hd. One hd x hd state per head in F32.

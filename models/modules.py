@@ -31,6 +31,7 @@ _TENSORS = {
     "down_proj": ("down_proj",),
     "gate_up_proj": ("gate_proj", "up_proj"),
 }
+_NEMOTRON = {"in_proj": ("mamba",), "out_proj": ("mamba",), "up_proj": ("dense_mlp",), "down_proj": ("dense_mlp",)}
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,12 @@ def _components(words: list[str], tensors: tuple[str, ...], numbered: bool) -> t
     if any(word in ("experts", "block_sparse_moe") for word in words):
         return ("routed",)
     if "mixer" in words:
-        return {"in_proj": ("mamba",), "out_proj": ("mamba",), "up_proj": ("dense_mlp",), "down_proj": ("dense_mlp",)}.get(
-            words[-1], ("attn_full",) if tensors else None
-        )
+        return {
+            "in_proj": ("mamba",),
+            "out_proj": ("mamba",),
+            "up_proj": ("dense_mlp",),
+            "down_proj": ("dense_mlp",),
+        }.get(words[-1], ("attn_full",) if tensors else None)
     if any(word in ("mlp", "ffn", "feed_forward") for word in words):
         return ("dense_mlp",) if tensors else ("dense_mlp", "shared", "routed")
     return None

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 from models.errors import ModelError, quoted
 
 MAX_BYTES = 2_000_000
 MAX_DEPTH = 32
+
+
+def parse_config_file(path: str | Path) -> dict[str, Any]:
+    """The object in a ``config.json`` on disk; like :func:`parse_config_text` for what cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ModelError(f"there is no file {quoted(str(path), 200)}.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its name is not valid"
+        raise ModelError(f"the file {quoted(str(path), 200)} cannot be read: {reason.lower()}.") from None
+    if len(text) > MAX_BYTES:
+        raise ModelError(f"the file {quoted(str(path), 200)} is too large; up to {MAX_BYTES / 1e6:.0f} MB is accepted.")
+    return parse_config_text(text)
 
 
 def parse_config_text(text: str | bytes) -> dict[str, Any]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from models.architecture import FormatRule, NativeFormat
 from models.errors import quoted
 from models.fields import Fields
-from models.formats import FORMATS
 from models.modules import MTP, excluded
 
 _BASE = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 LINEAR = (
-    "attn attn_full attn_linear attn_kda attn_mla mamba indexer latent_proj dense_mlp residual_mlp shared routed"
-).split()
+    *("attn", "attn_full", "attn_linear", "attn_kda", "attn_mla", "mamba", "indexer"),
+    *("latent_proj", "dense_mlp", "residual_mlp", "shared", "routed"),
+)
 """Components whose matrices a checkpoint-wide method quantises; eh_proj, router, tables and norms stay as they are."""
 
 _EXCLUSIONS = ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules")
@@ -26,7 +26,7 @@ _MODELOPT = {"NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4", "FP8": "fp8-tensor"}
 def native_format(f: Fields, outer: Sequence[Mapping[str, Any]]) -> NativeFormat:
     """Native format from dtype and ``quantization_config`` of the mappings in ``outer``; marks the keys as read.
 
-    Refuses a method that is not understood, naming it.
+    Refuses a method or key that is not understood, naming it.
     """
     f.ignore("quantization_config", "quantization", "expert_dtype")
     base, source = _base(f, outer)
@@ -39,12 +39,14 @@ def native_format(f: Fields, outer: Sequence[Mapping[str, Any]]) -> NativeFormat
         return NativeFormat(base, source=source)
     if not isinstance(found, Mapping):
         raise f.error(f"quantization_config is {quoted(found)}; an object is accepted.")
-    formats, label = _by_method(f, found)
-    formats = _experts(f, outer[0].get("expert_dtype"), formats)
-    rules = _exclusions(f, found, base)
+    q = Fields(found, f.name, "quantization_config.")
+    method = q.text("quant_method", accepted=tuple(_METHODS))
+    formats = _experts(f, outer[0].get("expert_dtype"), _METHODS[method](q))
+    rules = _exclusions(q, base)
+    q.finish()
     mtp = base if any(rule.component == MTP for rule in rules) else None
     kept = tuple(rule for rule in rules if rule.component in formats)
-    return NativeFormat(base, tuple(formats.items()), kept, mtp, f"quantization_config: {label}; {source}")
+    return NativeFormat(base, tuple(formats.items()), kept, mtp, f"quantization_config ({method}); {source}")
 
 
 def _base(f: Fields, outer: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -72,93 +74,111 @@ def _all(format_id: str) -> dict[str, str]:
     return dict.fromkeys(LINEAR, format_id)
 
 
-def _by_method(f: Fields, q: Mapping[str, Any]) -> tuple[dict[str, str], str]:
-    """Format of each component, and the method in words."""
-    method = q.get("quant_method")
-    if method == "fp8":
-        return _all(_fp8(f, q)), "fp8"
-    if method == "mxfp4":
-        return {"routed": "mxfp4"}, "mxfp4 experts"
-    if method == "compressed-tensors":
-        return _all(_compressed(f, q)), "compressed-tensors"
-    if method == "modelopt":
-        algorithm = q.get("quant_algo")
-        if not isinstance(algorithm, str) or algorithm not in _MODELOPT:
-            raise f.error(
-                f"quantization_config.quant_algo is {quoted(algorithm)}, which is not understood; "
-                f"{', '.join(_MODELOPT)} is."
-            )
-        return _all(_MODELOPT[algorithm]), f"modelopt {algorithm}"
-    if method in ("gptq", "awq"):
-        return _all(_integer(f, method, q)), method
-    raise f.error(
-        f"quantization_config.quant_method is {quoted(method)}, which is not understood; fp8, mxfp4, "
-        "compressed-tensors, modelopt, gptq and awq are."
+def _fp8(q: Fields) -> dict[str, str]:
+    """FP8 as DeepSeek-V3 publishes it, in blocks or with one scale per tensor."""
+    q.expect("fmt", "e4m3", "float8_e4m3fn", why="another FP8 type")
+    q.ignore("activation_scheme", "scale_fmt")
+    q.expect("weight_block_size", [128, 128], why="another block size")
+    return _all("fp8-tensor" if q.config.get("weight_block_size") is None else "fp8-block")
+
+
+def _mxfp4(q: Fields) -> dict[str, str]:
+    """gpt-oss: only the experts."""
+    return {"routed": "mxfp4"}
+
+
+def _modelopt(q: Fields) -> dict[str, str]:
+    """TensorRT Model Optimizer with one algorithm for all."""
+    algorithm = q.text("quant_algo", accepted=tuple(_MODELOPT))
+    q.expect("group_size", 16, why="another group size")
+    q.ignore("config_groups", "kv_cache_scheme", "kv_cache_quant_algo", "producer")
+    return _all(_MODELOPT[algorithm])
+
+
+def _gptq(q: Fields) -> dict[str, str]:
+    """GPTQ file layout."""
+    bits = q.whole("bits", high=4)
+    q.expect("group_size", 128, why="another group size")
+    if q.config.get("group_size") is None:
+        raise q.error("the key quantization_config.group_size is missing; 128 is understood.")
+    q.expect("dynamic", {}, why="bits that differ by module")
+    q.expect("lm_head", False, why="a quantised LM head")
+    q.ignore("desc_act", "sym", "damp_percent", "damp_auto_increment", "true_sequential", "static_groups", "dataset")
+    q.ignore("tokenizer", "model_seqlen", "use_cuda_fp16", "backend", "checkpoint_format", "meta", "pack_dtype")
+    q.ignore("batch_size", "block_name_to_quantize", "cache_block_outputs", "exllama_config", "max_input_length")
+    q.ignore(
+        "module_name_preceding_first_block", "pad_token_id", "use_exllama", "is_marlin_format", "model_file_base_name"
     )
+    return _all(f"gptq-{bits}-g128")
 
 
-def _fp8(f: Fields, q: Mapping[str, Any]) -> str:
-    block = q.get("weight_block_size")
-    if block is None:
-        return "fp8-tensor"
-    if block != [128, 128]:
-        raise f.error(f"quantization_config.weight_block_size is {quoted(block)}; [128, 128] is understood.")
-    return "fp8-block"
+def _awq(q: Fields) -> dict[str, str]:
+    """AWQ: four bits with zero points."""
+    q.expect("bits", 4, why="another width")
+    q.expect("zero_point", True, why="AWQ without zero points")
+    q.expect("group_size", 128, why="another group size")
+    q.ignore("version", "backend", "do_fuse", "fuse_max_seq_len", "exllama_config", "modules_to_fuse")
+    return _all("int4-g128")
 
 
-def _integer(f: Fields, method: str, q: Mapping[str, Any]) -> str:
-    bits, group = q.get("bits", q.get("w_bit")), q.get("group_size", q.get("q_group_size"))
-    if isinstance(bits, int) and isinstance(group, int) and not isinstance(bits, bool):
-        for format_id in (f"gptq-{bits}-g{group}",) if method == "gptq" else (f"int{bits}-g{group}",):
-            if format_id in FORMATS:
-                return format_id
-    raise f.error(
-        f"quantization_config ({method}) has bits {quoted(bits)} and group_size {quoted(group)}; "
-        f"{'1 to 4 bits in groups of 128' if method == 'gptq' else '4 bits in groups of 128'} are understood."
-    )
-
-
-def _compressed(f: Fields, q: Mapping[str, Any]) -> str:
+def _compressed(q: Fields) -> dict[str, str]:
     """The single weight scheme of a compressed-tensors config."""
-    groups = q.get("config_groups")
+    q.ignore("config_groups", "format", "global_compression_ratio", "kv_cache_scheme", "quantization_status", "version")
+    q.expect("sparsity_config", {}, why="sparse weights")
+    q.expect("transform_config", {}, why="transformed weights")
+    groups = q.config.get("config_groups")
     if not isinstance(groups, Mapping) or len(groups) != 1:
-        raise f.error("quantization_config.config_groups must hold exactly one group to be understood.")
+        raise q.error("quantization_config.config_groups must hold exactly one group to be understood.")
     group = next(iter(groups.values()))
     weights = group.get("weights") if isinstance(group, Mapping) else None
     if not isinstance(weights, Mapping) or group.get("targets") != ["Linear"]:
-        raise f.error("quantization_config.config_groups is not understood; one scheme for all Linear modules is.")
+        raise q.error("quantization_config.config_groups is not understood; one scheme for all Linear modules is.")
     bits, kind, size = weights.get("num_bits"), weights.get("type"), weights.get("group_size")
-    strategy = weights.get("strategy")
-    known = {
-        ("int", 4, 32, "group", True): "int4-g32",
-        ("int", 4, 64, "group", True): "int4-g64",
-        ("int", 4, 128, "group", True): "int4-g128-sym",
-        ("int", 4, 128, "group", False): "int4-g128",
-        ("int", 8, None, "channel", True): "int8",
-        ("float", 4, 32, "group", True): "mxfp4",
-        ("float", 4, 16, "tensor_group", True): "nvfp4",
-        ("float", 8, None, "channel", True): "fp8-channel",
-        ("float", 8, None, "tensor", True): "fp8-tensor",
-    }
+    strategy, block = weights.get("strategy"), weights.get("block_structure")
+    if (kind, bits, strategy) == ("float", 8, "block") and block == [128, 128]:
+        return _all("fp8-block")
     key = (kind, bits, size, strategy, weights.get("symmetric", True))
-    if weights.get("strategy") == "block" and (kind, bits) == ("float", 8) and weights.get("block_structure") == [128, 128]:
-        return "fp8-block"
-    for form, format_id in known.items():
+    for form, format_id in _SCHEMES.items():
         if all(type(a) is type(b) and a == b for a, b in zip(form, key, strict=True)):
-            return format_id
-    raise f.error(
+            return _all(format_id)
+    raise q.error(
         f"quantization_config.config_groups has weights of type {quoted(kind)}, {quoted(bits)} bits, group size "
         f"{quoted(size)}, strategy {quoted(strategy)}, which is not understood."
     )
 
 
-def _exclusions(f: Fields, q: Mapping[str, Any], base: str) -> tuple[FormatRule, ...]:
+_SCHEMES = {
+    ("int", 4, 32, "group", True): "int4-g32",
+    ("int", 4, 64, "group", True): "int4-g64",
+    ("int", 4, 128, "group", True): "int4-g128-sym",
+    ("int", 4, 128, "group", False): "int4-g128",
+    ("int", 8, None, "channel", True): "int8",
+    ("float", 4, 32, "group", True): "mxfp4",
+    ("float", 4, 16, "tensor_group", True): "nvfp4",
+    ("float", 8, None, "channel", True): "fp8-channel",
+    ("float", 8, None, "tensor", True): "fp8-tensor",
+}
+"""(type, bits, group size, strategy, symmetric) of compressed-tensors weights to the named format."""
+
+_METHODS: dict[str, Callable[[Fields], dict[str, str]]] = {
+    "fp8": _fp8,
+    "mxfp4": _mxfp4,
+    "compressed-tensors": _compressed,
+    "modelopt": _modelopt,
+    "gptq": _gptq,
+    "awq": _awq,
+}
+
+
+def _exclusions(q: Fields, base: str) -> tuple[FormatRule, ...]:
     """Rules for the modules that the config leaves unquantised."""
     where: dict[tuple[str, tuple[str, ...]], set[int] | None] = {}
-    for name in _names(f, q):
+    for name in _names(q):
         found = excluded(name)
         if found is None:
-            raise f.error(f"quantization_config leaves out {quoted(name)}, and it is not understood which part that is.")
+            raise q.error(
+                f"quantization_config leaves out {quoted(name)}, and it is not understood which part that is."
+            )
         for component in found.components:
             key = (component, found.tensors)
             layers = where.setdefault(key, set())
@@ -172,13 +192,14 @@ def _exclusions(f: Fields, q: Mapping[str, Any], base: str) -> tuple[FormatRule,
     )
 
 
-def _names(f: Fields, q: Mapping[str, Any]) -> Iterable[str]:
+def _names(q: Fields) -> Iterable[str]:
+    q.ignore(*_EXCLUSIONS)
     for key in _EXCLUSIONS:
-        names = q.get(key)
+        names = q.config.get(key)
         if names is None:
             continue
         if isinstance(names, str) and _DROPPED.match(names):
             continue  # long lists of norms, routers and tables were cut from the catalog's files; they change nothing
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise f.error(f"quantization_config.{key} is {quoted(names)}; a list of module names is accepted.")
+            raise q.error(f"quantization_config.{key} is {quoted(names)}; a list of module names is accepted.")
         yield from names

@@ -49,14 +49,16 @@ READERS: dict[str, Callable[[Fields], Blueprint]] = {
 WRAPPERS: dict[str, tuple[str, ...]] = {
     "qwen3_vl_moe": ("qwen3_vl_moe_text",),
     "qwen3_5_moe": ("qwen3_5_moe_text",),
-    "kimi_k25": ("kimi_k2",),
+    "kimi_k25": ("kimi_k2", "deepseek_v3"),
     "kimi_k3": ("kimi_linear",),
     "llama4": ("llama4_text",),
 }
 """model_type of a multimodal config to the types that its ``text_config`` may have."""
 
 _LARGEST = 10**15
-_VISION = re.compile(r"^(vision|video|image|audio|media|mm|vit)_|_(token_index|placeholder)$|^use_unified_vision_chunk$")
+_VISION = re.compile(
+    r"^(vision|video|image|audio|media|mm|vit)_|_(token_index|placeholder)$|^use_unified_vision_chunk$"
+)
 _NAMELESS: tuple[tuple[tuple[str, ...], Callable[[Fields], Blueprint], str], ...] = (
     (("dim", "n_layers", "n_activated_experts", "moe_inter_dim"), deepseek.inference_format, "deepseek_inference"),
     (("emb_size", "widening_factor", "num_selected_experts"), attention_moe.grok1, "grok-1"),

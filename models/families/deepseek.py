@@ -13,23 +13,23 @@ _FP8_COMPONENTS = ("attn", "dense_mlp", "routed", "shared")
 
 def _latent(f: Fields, hidden: int, nh: int) -> tuple[tuple[Mixer, list[Tensor]], int | None]:
     """The MLA of a layer and its query rank (None: full-rank queries)."""
-    q_rank = f.optional_int("q_lora_rank", low=0) or None
+    q_rank = f.optional_whole("q_lora_rank", low=0) or None
     built = blocks.mla(
         hidden,
         nh,
         q_rank,
-        f.int("kv_lora_rank"),
-        f.int("qk_nope_head_dim"),
-        f.int("qk_rope_head_dim"),
-        f.int("v_head_dim"),
+        f.whole("kv_lora_rank"),
+        f.whole("qk_nope_head_dim"),
+        f.whole("qk_rope_head_dim"),
+        f.whole("v_head_dim"),
     )
     return built, q_rank
 
 
 def _moe_pattern(f: Fields, count: int) -> list[bool]:
     """Which layers are MoE: the first are dense; ``mlp_layer_types`` must say the same when given."""
-    first = f.int("first_k_dense_replace", low=0, high=LIMITS["layers"])
-    freq = f.int("moe_layer_freq", default=1, high=LIMITS["layers"])
+    first = f.whole("first_k_dense_replace", low=0, high=LIMITS["layers"])
+    freq = f.whole("moe_layer_freq", default=1, high=LIMITS["layers"])
     pattern = [i >= first and i % freq == 0 for i in range(count)]
     named = f.word_list("mlp_layer_types", ("dense", "sparse"), count)
     if named is not None and [word == "sparse" for word in named] != pattern:
@@ -40,27 +40,28 @@ def _moe_pattern(f: Fields, count: int) -> list[bool]:
 def _hugging_face(f: Fields, family: str) -> Blueprint:
     """The Hugging Face names shared by V2, V3, V3.2, Kimi-K2 and GLM-5."""
     hidden, vocab, count, tied, context = basics(f)
-    nh = f.int("num_attention_heads")
+    nh = f.whole("num_attention_heads")
     f.expect("num_key_value_heads", nh, why="latent attention expands to one key per query head")
     f.expect("attention_bias", False, why="a bias in latent attention")
     f.expect("hidden_act", "silu", why="experts are gated with SiLU")
     built, q_rank = _latent(f, hidden, nh)
     f.expect("qk_head_dim", built[0].qk_dim, why="it must be qk_nope_head_dim + qk_rope_head_dim")
+    f.word_list("layer_types", ("deepseek_sparse_attention",), count)
     f.ignore("head_dim", "indexer_rope_interleave", "index_share_for_mtp_iteration")
     f.ignore("scoring_func")
     # noaux_tc is the routing method with a correction bias per expert; only V2 routes without it
     usual = "greedy" if family == "DeepSeek-V2" else "noaux_tc"
     correction = f.text("topk_method", default=usual, accepted=_ROUTING) == "noaux_tc"
-    experts = f.experts("n_routed_experts")
+    experts = f.experts("n_routed_experts", "num_experts", "num_local_experts")
     k = f.top_k(experts, "num_experts_per_tok")
-    shared = f.int("n_shared_experts", default=0, low=0, high=LIMITS["experts"])
-    width = f.int("moe_intermediate_size")
-    dense_width = f.int("intermediate_size")
+    shared = f.whole("n_shared_experts", default=0, low=0, high=LIMITS["experts"])
+    width = f.whole("moe_intermediate_size")
+    dense_width = f.whole("intermediate_size")
     pattern = _moe_pattern(f, count)
     full_index = _index_pattern(f, count)
     index = None
     if f.has("index_n_heads"):
-        index = (f.int("index_n_heads"), f.int("index_head_dim"), f.int("index_topk", high=LIMITS["context"]))
+        index = (f.whole("index_n_heads"), f.whole("index_head_dim"), f.whole("index_topk", high=LIMITS["context"]))
         if q_rank is None:
             raise f.error("index_n_heads is given without q_lora_rank; the index needs the query latent.")
 
@@ -88,7 +89,7 @@ def _hugging_face(f: Fields, family: str) -> Blueprint:
         else layer(i, mixer(full_index[i]), blocks.mlp("dense_mlp", hidden, dense_width), blocks.norms(hidden))
         for i in range(count)
     ]
-    mtp = f.int("num_nextn_predict_layers", default=0, low=0, high=64)
+    mtp = f.whole("num_nextn_predict_layers", default=0, low=0, high=64)
     return Blueprint(
         family,
         hidden,
@@ -146,20 +147,20 @@ def glm_moe_lite(f: Fields) -> Blueprint:
 
 def inference_format(f: Fields) -> Blueprint:
     """The argument names of DeepSeek's own ``inference/model.py``; its converted checkpoint has no MTP block."""
-    hidden = f.int("dim")
-    vocab = f.int("vocab_size", high=LIMITS["vocab"])
+    hidden = f.whole("dim")
+    vocab = f.whole("vocab_size", high=LIMITS["vocab"])
     count = f.layers("n_layers")
-    first = f.int("n_dense_layers", low=0, high=LIMITS["layers"])
-    nh = f.int("n_heads")
+    first = f.whole("n_dense_layers", low=0, high=LIMITS["layers"])
+    nh = f.whole("n_heads")
     built, _ = _latent(f, hidden, nh)
     experts = f.experts("n_routed_experts")
     k = f.top_k(experts, "n_activated_experts")
-    shared = f.int("n_shared_experts", default=0, low=0, high=LIMITS["experts"])
-    width, dense_width = f.int("moe_inter_dim"), f.int("inter_dim")
+    shared = f.whole("n_shared_experts", default=0, low=0, high=LIMITS["experts"])
+    width, dense_width = f.whole("moe_inter_dim"), f.whole("inter_dim")
     correction = f.text("score_func", default="softmax", accepted=("softmax", "sigmoid")) == "sigmoid"
     dtype = f.text("dtype", default="bf16", accepted=("bf16", "fp8"))
     f.ignore("mscale", "scale_fmt", "rope_factor", "beta_fast", "beta_slow", "original_seq_len", "max_batch_size")
-    context = f.optional_int("max_seq_len", high=LIMITS["context"])
+    context = f.optional_whole("max_seq_len", high=LIMITS["context"])
     layers = []
     for i in range(count):
         if i < first:

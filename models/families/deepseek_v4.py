@@ -18,24 +18,24 @@ _RATIOS = (0, 4, 128)
 def deepseek_v4(f: Fields) -> Blueprint:
     """DeepSeek-V4-Flash and -Pro."""
     hidden, vocab, count, tied, context = basics(f)
-    nh, dim = f.int("num_attention_heads"), f.int("head_dim")
+    nh, dim = f.whole("num_attention_heads"), f.whole("head_dim")
     f.expect("num_key_value_heads", 1, why="all heads of DeepSeek-V4 share one key and value")
     f.expect("attention_bias", False, why="a bias in DeepSeek-V4 attention")
     f.ignore("scoring_func", "compress_rope_theta", "hc_sinkhorn_iters", "qk_rope_head_dim", "expert_dtype")
     f.expect("topk_method", "noaux_tc", why="another routing method")
-    groups, rank = f.int("o_groups"), f.int("o_lora_rank")
+    groups, rank = f.whole("o_groups"), f.whole("o_lora_rank")
     if nh * dim % groups:
         raise f.error(f"o_groups is {groups}, which does not divide num_attention_heads x head_dim = {nh * dim}.")
-    q_rank = f.int("q_lora_rank")
-    index = (f.int("index_n_heads"), f.int("index_head_dim"), f.int("index_topk", high=LIMITS["context"]))
-    window = f.int("sliding_window", high=10**9)
-    streams = f.int("hc_mult", high=64)
+    q_rank = f.whole("q_lora_rank")
+    index = (f.whole("index_n_heads"), f.whole("index_head_dim"), f.whole("index_topk", high=LIMITS["context"]))
+    window = f.whole("sliding_window", high=10**9)
+    streams = f.whole("hc_mult", high=64)
     experts = f.experts("n_routed_experts")
     k = f.top_k(experts, "num_experts_per_tok")
-    shared = f.int("n_shared_experts", low=0, high=LIMITS["experts"])
-    width = f.int("moe_intermediate_size")
-    hashed = f.int("num_hash_layers", default=0, low=0, high=count)
-    mtp = f.int("num_nextn_predict_layers", default=0, low=0, high=64)
+    shared = f.whole("n_shared_experts", low=0, high=LIMITS["experts"])
+    width = f.whole("moe_intermediate_size")
+    hashed = f.whole("num_hash_layers", default=0, low=0, high=count)
+    mtp = f.whole("num_nextn_predict_layers", default=0, low=0, high=64)
     ratios = _ratios(f, count, mtp)
 
     def block(i: int, ratio: int, hash_routed: bool) -> Layer:
@@ -70,7 +70,7 @@ def deepseek_v4(f: Fields) -> Blueprint:
 
 def _ratios(f: Fields, count: int, mtp: int) -> list[int]:
     """Compression ratio of each layer, MTP blocks last (0: window only)."""
-    found = f.int_list("compress_ratios", high=max(_RATIOS))
+    found = f.whole_list("compress_ratios", high=max(_RATIOS))
     if found is None:
         raise f.error("the key compress_ratios is missing, and nothing is assumed in its place.")
     wrong = next((ratio for ratio in found if ratio not in _RATIOS), None)

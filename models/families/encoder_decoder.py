@@ -25,8 +25,8 @@ def _attention(hidden: int, nh: int, hd: int, bias: bool, part: str) -> tuple[Mi
 def switch_transformers(f: Fields) -> Blueprint:
     """Switch Transformers (arXiv 2101.03961) on T5: top-1, experts without gate, relative position bias."""
     f.expect("is_encoder_decoder", True, why="Switch is an encoder-decoder")
-    hidden, width, hd = f.int("d_model"), f.int("d_ff"), f.int("d_kv")
-    vocab, nh = f.int("vocab_size", high=LIMITS["vocab"]), f.int("num_heads")
+    hidden, width, hd = f.whole("d_model"), f.whole("d_ff"), f.whole("d_kv")
+    vocab, nh = f.whole("vocab_size", high=LIMITS["vocab"]), f.whole("num_heads")
     tied = f.flag("tie_word_embeddings", True)
     experts = f.experts("num_experts")
     k = f.top_k(experts, "num_selected_experts", default=1)
@@ -35,14 +35,14 @@ def switch_transformers(f: Fields) -> Blueprint:
     f.expect("router_bias", False, why="a bias in the router")
     f.ignore("expert_capacity", "batch_prioritized_routing", "add_router_probs", "relative_attention_max_distance")
     f.ignore("dropout_rate", "initializer_factor")
-    buckets = f.int("relative_attention_num_buckets")
+    buckets = f.whole("relative_attention_num_buckets")
     layers: list[Layer] = []
     for part, count_key, sparse_key, step_key in (
         ("encoder", "num_layers", "num_sparse_encoder_layers", "encoder_sparse_step"),
         ("decoder", "num_decoder_layers", "num_sparse_decoder_layers", "decoder_sparse_step"),
     ):
         count = f.layers(count_key)
-        sparse = f.int(sparse_key, low=0, high=count)
+        sparse = f.whole(sparse_key, low=0, high=count)
         step = count // sparse if sparse else 0
         f.expect(step_key, step, why=f"it must follow from {count_key} and {sparse_key}")
         for i in range(count):
@@ -57,9 +57,9 @@ def switch_transformers(f: Fields) -> Blueprint:
 def nllb_moe(f: Fields) -> Blueprint:
     """NLLB-MoE (arXiv 2207.04672): top-2, biases everywhere."""
     f.expect("is_encoder_decoder", True, why="NLLB is an encoder-decoder")
-    hidden, vocab = f.int("d_model"), f.int("vocab_size", high=LIMITS["vocab"])
+    hidden, vocab = f.whole("d_model"), f.whole("vocab_size", high=LIMITS["vocab"])
     tied = f.flag("tie_word_embeddings", True)
-    context = f.optional_int("max_position_embeddings", high=LIMITS["context"])
+    context = f.optional_whole("max_position_embeddings", high=LIMITS["context"])
     experts = f.experts("num_experts")
     k = f.top_k(experts, "num_experts_per_tok", default=2)
     f.expect("router_bias", False, why="a bias in the router")
@@ -70,8 +70,8 @@ def nllb_moe(f: Fields) -> Blueprint:
     layers: list[Layer] = []
     for part in ("encoder", "decoder"):
         count = f.layers(f"{part}_layers")
-        nh, width = f.int(f"{part}_attention_heads"), f.int(f"{part}_ffn_dim")
-        step = f.int(f"{part}_sparse_step", low=0, high=LIMITS["layers"])
+        nh, width = f.whole(f"{part}_attention_heads"), f.whole(f"{part}_ffn_dim")
+        step = f.whole(f"{part}_sparse_step", low=0, high=LIMITS["layers"])
         if hidden % nh:
             raise f.error(f"d_model is {hidden}, which {nh} {part}_attention_heads do not divide.")
         for i in range(count):
@@ -79,9 +79,7 @@ def nllb_moe(f: Fields) -> Blueprint:
             built = _attention(hidden, nh, hidden // nh, True, part)
             layers.append(_block(len(layers), built, [], hidden, width, experts, k, moe, True, part))
     extra = [*blocks.tables(vocab, hidden, tied, norm_bias=True), blocks.norms(hidden, 1, bias=True)]
-    return Blueprint(
-        "NLLB-MoE", hidden, vocab, layers, extra, tied, max_context_tokens=context, encoder_decoder=True
-    )
+    return Blueprint("NLLB-MoE", hidden, vocab, layers, extra, tied, max_context_tokens=context, encoder_decoder=True)
 
 
 def _block(
@@ -100,6 +98,4 @@ def _block(
     if moe:
         ffn = blocks.router(hidden, experts) + blocks.mlp("routed", hidden, width, experts, gated=False, bias=bias)
     norms = blocks.norms(hidden, 2 if part == "encoder" else 3, bias=bias)
-    return layer(
-        index, built, more, ffn, norms, experts=experts if moe else 0, top_k=k if moe else 0, part=part
-    )
+    return layer(index, built, more, ffn, norms, experts=experts if moe else 0, top_k=k if moe else 0, part=part)

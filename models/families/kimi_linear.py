@@ -11,7 +11,7 @@ from models.fields import LIMITS, Fields
 def kimi_linear(f: Fields) -> Blueprint:
     """Kimi-Linear (arXiv 2510.26692) and the text model of Kimi-K3."""
     hidden, vocab, count, tied, context = basics(f)
-    nh = f.int("num_attention_heads")
+    nh = f.whole("num_attention_heads")
     f.expect("num_key_value_heads", nh, why="latent attention expands to one key per query head")
     f.expect("attention_bias", False, why="a bias in latent attention")
     f.ignore("mla_use_nope", "head_dim", "activation_situ_beta", "activation_situ_linear_beta")
@@ -20,21 +20,21 @@ def kimi_linear(f: Fields) -> Blueprint:
     mla = blocks.mla(
         hidden,
         nh,
-        f.optional_int("q_lora_rank", low=0) or None,
-        f.int("kv_lora_rank"),
-        f.int("qk_nope_head_dim"),
-        f.int("qk_rope_head_dim"),
-        f.int("v_head_dim"),
+        f.optional_whole("q_lora_rank", low=0) or None,
+        f.whole("kv_lora_rank"),
+        f.whole("qk_nope_head_dim"),
+        f.whole("qk_rope_head_dim"),
+        f.whole("v_head_dim"),
         component="attn_mla",
         gated=f.flag("mla_use_output_gate", False),
     )
     linear = f.child("linear_attn_config")
-    kda_heads, kda_dim = linear.int("num_heads"), linear.int("head_dim")
-    kernel = linear.int("short_conv_kernel_size", high=1024)
+    kda_heads, kda_dim = linear.whole("num_heads"), linear.whole("head_dim")
+    kernel = linear.whole("short_conv_kernel_size", high=1024)
     full_rank = linear.flag("use_full_rank_gate", False)
     linear.ignore("gate_lower_bound")
-    full = set(linear.int_list("full_attn_layers", low=1, high=count) or [])
-    delta = set(linear.int_list("kda_layers", low=1, high=count) or [])
+    full = set(linear.whole_list("full_attn_layers", low=1, high=count) or [])
+    delta = set(linear.whole_list("kda_layers", low=1, high=count) or [])
     linear.finish()
     if full & delta or full | delta != set(range(1, count + 1)):
         raise f.error(
@@ -43,11 +43,11 @@ def kimi_linear(f: Fields) -> Blueprint:
     kda = linear_mixers.kimi_delta(hidden, kda_heads, kda_dim, kernel, full_rank)
     experts = f.experts("num_experts")
     k = f.top_k(experts, "num_experts_per_token", "num_experts_per_tok")
-    shared = f.int("num_shared_experts", default=0, low=0, high=LIMITS["experts"])
-    first = f.int("first_k_dense_replace", low=0, high=LIMITS["layers"])
+    shared = f.whole("num_shared_experts", default=0, low=0, high=LIMITS["experts"])
+    first = f.whole("first_k_dense_replace", low=0, high=LIMITS["layers"])
     f.expect("moe_layer_freq", 1, why="dense layers between MoE layers")
     ffn = _moe(f, hidden, experts, shared)
-    dense = f.int("intermediate_size")
+    dense = f.whole("intermediate_size")
     norms = _norms(f, hidden)
     f.expect("num_nextn_predict_layers", 0, why="MTP blocks of this family")
     layers = [
@@ -70,8 +70,8 @@ def kimi_linear(f: Fields) -> Blueprint:
 
 def _moe(f: Fields, hidden: int, experts: int, shared: int) -> list[Tensor]:
     """Router, experts (in a latent space when ``routed_expert_hidden_size`` is given) and shared experts."""
-    width = f.int("moe_intermediate_size")
-    latent = f.optional_int("routed_expert_hidden_size")
+    width = f.whole("moe_intermediate_size")
+    latent = f.optional_whole("routed_expert_hidden_size")
     tensors = blocks.router(hidden, experts, correction_bias=True)
     tensors += blocks.mlp("routed", latent or hidden, width, experts)
     if latent:
@@ -87,6 +87,6 @@ def _moe(f: Fields, hidden: int, experts: int, shared: int) -> list[Tensor]:
 def _norms(f: Fields, hidden: int) -> list[Tensor]:
     """Two norms a layer; attention residuals (``attn_res_block_size``) add a norm and a query to each sublayer."""
     norms = [blocks.norms(hidden)]
-    if f.optional_int("attn_res_block_size", high=LIMITS["layers"]):
+    if f.optional_whole("attn_res_block_size", high=LIMITS["layers"]):
         norms.append(blocks.plain("attention residuals", "norms", hidden, 1, 4))
     return norms

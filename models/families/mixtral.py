@@ -9,7 +9,7 @@ from models.fields import Fields
 
 def _window(f: Fields, context: int | None) -> int | None:
     """A sliding window of all layers; one as long as the context is none."""
-    window = f.optional_int("sliding_window", high=10**9)
+    window = f.optional_whole("sliding_window", high=10**9)
     return None if window is None or (context is not None and window >= context) else window
 
 
@@ -17,7 +17,7 @@ def mixtral(f: Fields) -> Blueprint:
     """Mixtral (arXiv 2401.04088)."""
     hidden, vocab, count, tied, context = basics(f)
     nh, nk, hd = heads(f, hidden)
-    width = f.int("intermediate_size")
+    width = f.whole("intermediate_size")
     experts = f.experts("num_local_experts", "num_experts")
     k = f.top_k(experts, "num_experts_per_tok")
     f.expect("attention_bias", False, why="a bias in Mixtral attention")
@@ -34,14 +34,16 @@ def mixtral(f: Fields) -> Blueprint:
         )
         for i in range(count)
     ]
-    return Blueprint("Mixtral", hidden, vocab, layers, blocks.tables(vocab, hidden, tied), tied, max_context_tokens=context)
+    return Blueprint(
+        "Mixtral", hidden, vocab, layers, blocks.tables(vocab, hidden, tied), tied, max_context_tokens=context
+    )
 
 
 def olmoe(f: Fields) -> Blueprint:
     """OLMoE (arXiv 2409.02060): QK norm over the full width."""
     hidden, vocab, count, tied, context = basics(f)
     nh, nk, hd = heads(f, hidden)
-    width = f.int("intermediate_size")
+    width = f.whole("intermediate_size")
     experts = f.experts("num_experts")
     k = f.top_k(experts, "num_experts_per_tok")
     bias = f.flag("attention_bias", False)
@@ -57,14 +59,16 @@ def olmoe(f: Fields) -> Blueprint:
         )
         for i in range(count)
     ]
-    return Blueprint("OLMoE", hidden, vocab, layers, blocks.tables(vocab, hidden, tied), tied, max_context_tokens=context)
+    return Blueprint(
+        "OLMoE", hidden, vocab, layers, blocks.tables(vocab, hidden, tied), tied, max_context_tokens=context
+    )
 
 
 def phimoe(f: Fields) -> Blueprint:
     """Phi-3.5-MoE: attention biases, LayerNorm with bias, LM head with bias."""
     hidden, vocab, count, tied, context = basics(f)
     nh, nk, hd = heads(f, hidden)
-    width = f.int("intermediate_size")
+    width = f.whole("intermediate_size")
     experts = f.experts("num_local_experts")
     k = f.top_k(experts, "num_experts_per_tok")
     bias = f.flag("attention_bias", False)

@@ -36,23 +36,23 @@ def _moe(f: Fields, hidden: int, count: int, shared: bool) -> tuple[_Moe, list[b
     """Experts and which layers are MoE: every ``decoder_sparse_step``-th, less ``mlp_only_layers``."""
     experts = f.experts("num_experts")
     k = f.top_k(experts, "num_experts_per_tok")
-    width = f.int("moe_intermediate_size")
+    width = f.whole("moe_intermediate_size")
     if shared:
-        shared_width = f.int("shared_expert_intermediate_size", low=0)
+        shared_width = f.whole("shared_expert_intermediate_size", low=0)
     else:
         f.expect("shared_expert_intermediate_size", 0, why="Qwen3-MoE has no shared expert")
         shared_width = 0
-    step = f.int("decoder_sparse_step", default=1, high=LIMITS["layers"])
-    only = f.int_list("mlp_only_layers", high=count - 1) or []
+    step = f.whole("decoder_sparse_step", default=1, high=LIMITS["layers"])
+    only = f.whole_list("mlp_only_layers", high=count - 1) or []
     pattern = [(i + 1) % step == 0 and i not in only for i in range(count)]
-    dense_width = f.int("intermediate_size") if not all(pattern) else f.optional_int("intermediate_size")
+    dense_width = f.whole("intermediate_size") if not all(pattern) else f.optional_whole("intermediate_size")
     return _Moe(hidden, experts, k, width, shared_width, dense_width), pattern
 
 
 def _windows(f: Fields, count: int) -> list[int | None]:
     """Sliding window of each layer: those from ``max_window_layers`` on, when ``use_sliding_window`` is true."""
-    window = f.optional_int("sliding_window", high=10**9)
-    start = f.int("max_window_layers", default=count, low=0, high=10 * LIMITS["layers"])
+    window = f.optional_whole("sliding_window", high=10**9)
+    start = f.whole("max_window_layers", default=count, low=0, high=10 * LIMITS["layers"])
     if not f.flag("use_sliding_window", False):
         return [None] * count
     if window is None:
@@ -83,7 +83,9 @@ def qwen2_moe(f: Fields) -> Blueprint:
         _finish(f, i, blocks.gqa(hidden, nh, nk, hd, window=windows[i], qkv_bias=bias), moe, pattern[i])
         for i in range(count)
     ]
-    return Blueprint("Qwen2-MoE", hidden, vocab, layers, blocks.tables(vocab, hidden, tied), tied, max_context_tokens=context)
+    return Blueprint(
+        "Qwen2-MoE", hidden, vocab, layers, blocks.tables(vocab, hidden, tied), tied, max_context_tokens=context
+    )
 
 
 def qwen3_moe(f: Fields) -> Blueprint:
@@ -105,7 +107,9 @@ def qwen3_moe(f: Fields) -> Blueprint:
         )
         for i in range(count)
     ]
-    return Blueprint("Qwen3-MoE", hidden, vocab, layers, blocks.tables(vocab, hidden, tied), tied, max_context_tokens=context)
+    return Blueprint(
+        "Qwen3-MoE", hidden, vocab, layers, blocks.tables(vocab, hidden, tied), tied, max_context_tokens=context
+    )
 
 
 def _hybrid(f: Fields, family: str) -> Blueprint:
@@ -119,7 +123,7 @@ def _hybrid(f: Fields, family: str) -> Blueprint:
     f.expect("mtp_use_dedicated_embeddings", False, why="MTP blocks with embeddings of their own")
     moe, pattern = _moe(f, hidden, count, shared=True)
     named = f.word_list("layer_types", ("linear_attention", "full_attention"), count)
-    interval = f.optional_int("full_attention_interval", high=LIMITS["layers"])
+    interval = f.optional_whole("full_attention_interval", high=LIMITS["layers"])
     if named is None:
         every = interval or 4
         named = ["full_attention" if (i + 1) % every == 0 else "linear_attention" for i in range(count)]
@@ -128,17 +132,17 @@ def _hybrid(f: Fields, family: str) -> Blueprint:
     )
     delta = linear_mixers.delta_net(
         hidden,
-        f.int("linear_num_key_heads"),
-        f.int("linear_num_value_heads"),
-        f.int("linear_key_head_dim"),
-        f.int("linear_value_head_dim"),
-        f.int("linear_conv_kernel_dim"),
+        f.whole("linear_num_key_heads"),
+        f.whole("linear_num_value_heads"),
+        f.whole("linear_key_head_dim"),
+        f.whole("linear_value_head_dim"),
+        f.whole("linear_conv_kernel_dim"),
     )
     layers = [
         _finish(f, i, attention if named[i] == "full_attention" else delta, moe, pattern[i]) for i in range(count)
     ]
     block = blocks.mtp_block(_finish(f, count, attention, moe, True), hidden)
-    declared = f.int("mtp_num_hidden_layers", default=0, low=0, high=64)
+    declared = f.whole("mtp_num_hidden_layers", default=0, low=0, high=64)
     return Blueprint(
         family,
         hidden,
