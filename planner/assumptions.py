@@ -5,7 +5,9 @@ from __future__ import annotations
 from hardware import path_schema
 from planner.evaluate import Evaluation
 from planner.ranges import SIGMA, SIGMA_RANGE, Ranges, ranged
-from planner.result import Assumption
+from planner.result import Assumption, Interval
+
+MATTERS = 5e-4  # relative change of a headline figure below which an input is left out of the list
 
 
 def assumptions(found: Evaluation, spread: Ranges) -> tuple[Assumption, ...]:
@@ -14,12 +16,14 @@ def assumptions(found: Evaluation, spread: Ranges) -> tuple[Assumption, ...]:
     labels = {spec.path: (spec.label, spec.unit) for spec in path_schema()}
     uncertain = ranged(found)
     rows = []
-    for path in dict.fromkeys([*system.edited, *found.ctx.machine.figures.used]):
+    for path in dict.fromkeys([*system.edited, *found.ctx.machine.figures.used, *uncertain]):
         figure = system.figures[path]
         if figure.value is None or not (figure.edited or path in uncertain or figure.kind == "assumed"):
             continue
         label, unit = labels[path]
         moves = spread.moves.get(path, {})
+        if not figure.edited and not _matters(found, path, moves):
+            continue
         rows.append(
             Assumption(
                 path=f"system.overrides.{path}",
@@ -38,6 +42,13 @@ def assumptions(found: Evaluation, spread: Ranges) -> tuple[Assumption, ...]:
         )
     rows.extend(_of_the_engine(found, spread))
     return tuple(sorted(rows, key=lambda a: (not a.edited, -_weight(a))))
+
+
+def _matters(found: Evaluation, path: str, moves: dict[str, Interval]) -> bool:
+    """Whether a figure moves this answer; without an answer, whether it belongs to the ledger that is too full."""
+    if not found.fits:
+        return path.endswith(("capacity_bytes", "capacity_bytes_per_dimm", "reserve_bytes"))
+    return not moves or any(abs(change) > MATTERS for pair in moves.values() for change in pair)
 
 
 def _weight(a: Assumption) -> float:

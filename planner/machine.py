@@ -156,6 +156,7 @@ class Machine:
     dimm_ndp: Ndp | None
     cxl_ndp: Ndp | None
     pcie: Link | None  # host to one GPU
+    host_to_gpus_bytes_per_s: float  # achieved, host to all GPUs of a node together (shared uplinks count once)
     cxl_link: Link | None  # GPU to CXL device: two ports in series, the slower sets the rate
     scaleup: Link | None  # GPU to GPU in a node, per GPU
     network: Link | None  # between nodes, per GPU
@@ -171,6 +172,14 @@ def _link(f: Figures, name: str) -> Link | None:
     if not peak:
         return None
     return Link(peak, peak * f(f"{name}.efficiency"), f.get(f"{name}.latency_s") or 0.0)
+
+
+def _host_to_gpus(f: Figures, pcie: Link | None) -> float:
+    if pcie is None:
+        return 0.0
+    together = f.get("pcie.host_bandwidth_bytes_per_s")
+    alone = pcie.bytes_per_s * max(f.count("gpu.count_per_node"), 1)
+    return min(alone, together * f("pcie.efficiency")) if together else alone
 
 
 def _gpu(f: Figures, system: System, nodes: int) -> Gpu | None:
@@ -189,6 +198,9 @@ def _gpu(f: Figures, system: System, nodes: int) -> Gpu | None:
     ):
         value = f.system.get(path)
         peaks[rate] = value * power if value else None
+    if peaks["bf16"] is None:  # cards before BF16 compute 16-bit products as FP16
+        half = f.get("gpu.fp16_flop_per_s")
+        peaks["bf16"] = half * power if half else None
     f.get("gpu.bf16_flop_per_s")
     return Gpu(
         per_node=per_node,
@@ -323,6 +335,7 @@ def machine(system: System, *, cxl_bounce: bool = False) -> Machine:
         dimm_ndp=_dimm_ndp(f),
         cxl_ndp=_cxl_ndp(f),
         pcie=pcie,
+        host_to_gpus_bytes_per_s=_host_to_gpus(f, pcie),
         cxl_link=_cxl_link(f, pcie, cxl_bounce, dram),
         scaleup=_link(f, "scaleup"),
         network=_link(f, "network"),

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hardware import inputs_of
 from planner.evaluate import Evaluation, evaluate, priced
 from planner.result import Interval
 
@@ -52,7 +53,9 @@ def ranged(found: Evaluation) -> dict[str, tuple[float, float]]:
     """Used figures with a real range, path -> (low, high)."""
     system = found.ctx.machine.figures.system
     chosen: dict[str, tuple[float, float]] = {}
-    for path in found.ctx.machine.figures.used:
+    # A derived figure moves with the figures under it; varying both would count one uncertainty twice.
+    leaves = (leaf for path in found.ctx.machine.figures.used for leaf in inputs_of(path) or (path,))
+    for path in dict.fromkeys(leaves):
         figure = system.figures[path]
         if figure.edited or figure.value is None:
             continue

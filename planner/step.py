@@ -155,6 +155,9 @@ def _capacities(machine: Machine) -> dict[str, tuple[float, float]]:
         if link:
             count = max(machine.gpus, 1)
             found[name] = (link.peak_bytes_per_s * count, link.bytes_per_s * count)
+    if machine.pcie:
+        shared = machine.host_to_gpus_bytes_per_s * nodes
+        found["pcie"] = (shared * machine.pcie.peak_bytes_per_s / machine.pcie.bytes_per_s, shared)
     if machine.cxl_link and machine.cxl_ndp:
         count = machine.cxl_ndp.units * nodes
         found["cxl_link"] = (machine.cxl_link.peak_bytes_per_s * count, machine.cxl_link.bytes_per_s * count)

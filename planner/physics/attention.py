@@ -146,7 +146,7 @@ def add_host_to_gpu(ctx: Context, run: Pass, phase: Phase, part: PartId, moved_b
     pcie, dram, gpu = ctx.machine.pcie, ctx.machine.dram, ctx.machine.gpu
     assert pcie is not None and gpu is not None
     moved = np.asarray(moved_bytes, float)
-    phase.add("link", part, "link", moved / (pcie.bytes_per_s * gpu.per_node))
+    phase.add("link", part, "link", moved / (ctx.machine.host_to_gpus_bytes_per_s))
     total = float(np.mean(moved.reshape(-1, moved.shape[-1]), axis=0).sum())
     run.flows.pcie_bytes += total
     if dram is not None:
@@ -158,7 +158,7 @@ def _activations(ctx: Context, run: Pass, phase: Phase, lane: str, tokens: float
     pcie, gpu = ctx.machine.pcie, ctx.machine.gpu
     assert pcie is not None and gpu is not None
     one_way = tokens * ctx.hidden_bytes
-    seconds = 2.0 * one_way / (pcie.bytes_per_s * gpu.per_node)
+    seconds = 2.0 * one_way / (ctx.machine.host_to_gpus_bytes_per_s)
     phase.add(lane, "link", "link", np.full(layers, seconds))  # type: ignore[arg-type]
     phase.add(lane, "overhead", "overhead", np.full(layers, 2.0 * pcie.latency_s))  # type: ignore[arg-type]
     run.flows.pcie_bytes += one_way * layers

@@ -165,7 +165,7 @@ class Policy(ABC):
         dram, pcie, gpu = ctx.machine.dram, ctx.machine.pcie, ctx.machine.gpu
         assert dram is not None and pcie is not None and gpu is not None
         kv = float(rows.kv_read_bytes.mean(axis=0).sum())
-        shipped = kv / min(pcie.bytes_per_s * gpu.per_node, dram.bandwidth_bytes_per_s)
+        shipped = kv / min(ctx.machine.host_to_gpus_bytes_per_s, dram.bandwidth_bytes_per_s)
         computed = max(
             kv / dram.cpu_bandwidth_bytes_per_s,
             float(rows.attention_flop.mean(axis=0).sum()) / ctx.machine.cpu.vector_flop_per_s,

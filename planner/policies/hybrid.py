@@ -72,7 +72,7 @@ def add_transfer(
     pcie, gpu = ctx.machine.pcie, ctx.machine.gpu
     assert pcie is not None and gpu is not None
     moved = np.broadcast_to(np.asarray(part_bytes, float), (1, ctx.moe_layers))
-    phase.add(lane, "link", "link", spread(ctx, 2.0 * moved / (pcie.bytes_per_s * gpu.per_node)))
+    phase.add(lane, "link", "link", spread(ctx, 2.0 * moved / (ctx.machine.host_to_gpus_bytes_per_s)))
     phase.add(lane, "overhead", "overhead", spread(ctx, np.full((1, ctx.moe_layers), 2.0 * latency_s)))
     total = float(moved.mean(axis=0).sum())
     run.flows.pcie_bytes += total
@@ -153,7 +153,7 @@ def add_cxl_to_gpu(ctx: Context, run: Pass, phase: Phase, moved_bytes: NDArray[n
     """Bytes from CXL devices to the GPUs of a node: the devices' ports and the GPUs' ports in series."""
     link, pcie, ndp, gpu = ctx.machine.cxl_link, ctx.machine.pcie, ctx.machine.cxl_ndp, ctx.machine.gpu
     assert link is not None and pcie is not None and ndp is not None and gpu is not None
-    rate = min(link.bytes_per_s * ndp.units, pcie.bytes_per_s * gpu.per_node)
+    rate = min(link.bytes_per_s * ndp.units, ctx.machine.host_to_gpus_bytes_per_s)
     phase.add("cxl_link", "link", "link", moved_bytes / rate)
     total = float(moved_bytes.reshape(-1, moved_bytes.shape[-1]).mean(axis=0).sum())
     run.flows.cxl_link_bytes += total

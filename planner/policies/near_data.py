@@ -145,10 +145,10 @@ def _add_activations(ctx: Context, run: Pass, phase: Phase, kind: str, counts: C
     if kind == "cxl_ndp":
         link = ctx.machine.cxl_link
         assert link is not None
-        rate = min(link.bytes_per_s * ndp.units, pcie.bytes_per_s * gpu.per_node)
+        rate = min(link.bytes_per_s * ndp.units, ctx.machine.host_to_gpus_bytes_per_s)
         run.flows.cxl_link_bytes += float(moved.mean(axis=0).sum())
     else:
-        rate = pcie.bytes_per_s * gpu.per_node
+        rate = ctx.machine.host_to_gpus_bytes_per_s
         commands = commands + 2.0 * pcie.latency_s * busy
         once = np.minimum(used, counts_rows(counts, ctx)) * ctx.hidden_bytes
         run.flows.pcie_bytes += float(once.mean(axis=0).sum())

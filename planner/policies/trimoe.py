@@ -179,7 +179,7 @@ class TriMoe(Policy):
         cpu_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.cpu_bandwidth_bytes_per_s)
         hot = experts.on_gpu(ctx, counts, ctx.gpu_width.expert_bytes, ctx.gpu_width.format, gpu.per_node)
         fetched = experts.on_gpu(ctx, counts, stored.bytes, placed.widths[0].format, gpu.per_node)
-        link = np.maximum(stored.bytes / (pcie.bytes_per_s * gpu.per_node), stored.bytes / host_rate)
+        link = np.maximum(stored.bytes / (ctx.machine.host_to_gpus_bytes_per_s), stored.bytes / host_rate)
         on_cpu = experts.on_cpu(ctx, counts, stored)
         read = stored.bytes / cpu_rate - stored.bytes / dram.cpu_bandwidth_bytes_per_s
         on_cpu = experts.Work(on_cpu.compute_s, on_cpu.bytes_s + np.where(counts > 0, read, 0.0), on_cpu.overlap)
@@ -315,7 +315,7 @@ class TriMoe(Policy):
         assert pcie is not None and gpu is not None and ndp is not None and dram is not None
         phase = run.phase("hand-over")
         moved = counts_rows(counts, ctx) * ctx.hidden_bytes
-        rate = min(pcie.bytes_per_s * gpu.per_node, dram.bandwidth_bytes_per_s / 2.0)
+        rate = min(ctx.machine.host_to_gpus_bytes_per_s, dram.bandwidth_bytes_per_s / 2.0)
         phase.add("link", "link", "link", spread(ctx, np.full((1, ctx.moe_layers), 2.0 * moved / rate)))
         fixed = 2.0 * pcie.latency_s + 2.0 * ndp.command_s
         phase.add("link", "overhead", "overhead", spread(ctx, np.full((1, ctx.moe_layers), fixed)))
