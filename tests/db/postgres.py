@@ -95,7 +95,7 @@ def _binaries() -> Path:
 @contextmanager
 def _throw_away_server() -> Iterator[URL]:
     binaries = _binaries()
-    directory = Path(tempfile.mkdtemp(prefix="tierline-postgres-"))
+    directory = Path(tempfile.mkdtemp(prefix="tierline-postgres-", dir=_memory()))
     data, password = directory / "data", directory / "password"
     password.write_text("tierline-test")
     as_user: dict[str, object] = {}
@@ -135,6 +135,13 @@ def _throw_away_server() -> Iterator[URL]:
         watch.stdin.close()
         watch.wait(20)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _memory() -> str | None:
+    """A directory in memory where there is ample room: a new database then takes 25 ms instead of 300."""
+    place = Path("/dev/shm")
+    ample = place.is_dir() and os.access(place, os.W_OK) and shutil.disk_usage(place).free > 2_000_000_000
+    return str(place) if ample else None
 
 
 def _account() -> pwd.struct_passwd:

@@ -12,7 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+from sqlalchemy import text
+
 from db import Saved, StaleError, Store, install_examples, open_store
+from db.engine import writing
 from planner.scenario import Scenario, Workload
 from tests.db.builders import result_of
 
@@ -142,3 +146,18 @@ def test_all_stores_of_a_process_share_one_engine(store_url: str) -> None:
     first.close()
     assert second.list() == []  # closing one does not break the other
     second.close()
+
+
+def test_a_save_that_waited_for_another_sees_it(store: Store) -> None:
+    """The other transaction has written and not yet committed when ours begins."""
+    saved = store.save(Scenario(), "shared")
+    with ThreadPoolExecutor(1) as pool:
+        with writing(store.engine).begin() as other:
+            other.execute(text("UPDATE scenarios SET version = 2, name = 'theirs'"))
+            ours = pool.submit(store.update, saved.id, name="ours", expected_version=1)
+            with pytest.raises(TimeoutError):
+                ours.result(timeout=0.3)
+        with pytest.raises(StaleError) as error:
+            ours.result(timeout=10)
+    assert error.value.current.name == "theirs"
+    assert [row.name for row in store.list()] == ["theirs"]
