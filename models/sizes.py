@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from models.architecture import Architecture, Tensor
 from models.counts import parameters
-from models.errors import ModelError, nearest, quoted
+from models.errors import ModelError, quoted
 from models.formats import FORMATS, format_for_bits, weight_format
 
 NATIVE = "native"
@@ -70,8 +70,7 @@ def _wanted(arch: Architecture, formats: Mapping[str, str] | str) -> dict[str, s
         return {name: kept if name in KEPT else chosen for name in components}
     for name, format_id in formats.items():
         if name not in components:
-            close = ", ".join(nearest(str(name), components))
-            raise ModelError(f"{arch.name} has no component {quoted(name)}; the nearest: {close}.")
+            raise ModelError(f"{arch.name} has no component {quoted(name)}; it has {', '.join(components)}.")
         if format_id != NATIVE:
             weight_format(format_id)
     return {name: formats.get(name, NATIVE) for name in components}
