@@ -33,7 +33,8 @@ def memory_record(found: Evaluation) -> Memory | None:
     short = max(ledger, key=lambda t: t.short_bytes)
     batch_limit = largest(lambda b: at(b, context), LARGEST_BATCH)
     # Output at least one token, prompt at least one: the shortest context is two tokens.
-    context_limit = largest(lambda c: at(w.batch, max(c, 2)), LARGEST_CONTEXT)
+    limit = max(ctx.arch.max_context_tokens or LARGEST_CONTEXT, context)
+    context_limit = largest(lambda c: at(w.batch, max(c, 2)), min(limit, LARGEST_CONTEXT))
     return Memory(
         tiers=tuple(t.record() for t in ledger),
         first_unfit=_unfit(short) if short.short_bytes > 0 else None,
