@@ -7,7 +7,10 @@ from collections.abc import Iterable
 
 
 class ModelError(ValueError):
-    """A model or config that cannot be used; the message is one clear sentence for people."""
+    """A model or config that cannot be used; the message is one clear sentence for people, on one line."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(" ".join(sentence.split()))
 
 
 def nearest(word: str, accepted: Iterable[str], count: int = 3) -> list[str]:

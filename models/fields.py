@@ -30,7 +30,7 @@ class Fields:
 
     def path(self, key: str) -> str:
         """Key as a person finds it in the file."""
-        return f"{self.where}{key}"
+        return f"{self.where}{key}" if key.isprintable() and len(key) <= 100 else quoted(f"{self.where}{key}", 100)
 
     def has(self, *keys: str) -> bool:
         """True when one of the keys is there and not null."""
