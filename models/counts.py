@@ -9,6 +9,13 @@ import numpy as np
 
 from models.architecture import KINDS, Architecture
 
+COMPONENTS = (
+    *("embed", "lm_head", "attn", "attn_full", "attn_linear", "attn_kda", "attn_mla", "mamba", "compressor", "indexer"),
+    *("hyper_conn", "dense_mlp", "residual_mlp", "latent_proj", "router", "router_bias", "routed", "shared", "norms"),
+    *("mtp", "mtp_dup_tables", "hash_tables_int"),
+)
+"""Names of components, in the order in which they are shown."""
+
 OUTSIDE_MAIN = ("mtp", "mtp_dup_tables", "hash_tables_int")
 """Components of the checkpoint that are not parameters of the main model."""
 
@@ -72,6 +79,7 @@ def parameters(arch: Architecture) -> Parameters:
     by_component: dict[str, int] = {}
     for _, tensor in arch.tensors():
         by_component[tensor.component] = by_component.get(tensor.component, 0) + tensor.parameters
+    by_component = {name: by_component[name] for name in COMPONENTS if name in by_component}
     total = sum(by_component.values())
     main = total - sum(by_component.get(name, 0) for name in OUTSIDE_MAIN)
     idle = sum((layer.experts - layer.top_k) * layer.expert_parameters for layer in arch.layers if layer.is_moe)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from models.architecture import Architecture, Layer, NativeFormat, Tensor
@@ -162,6 +163,16 @@ def _mtp(plan: Blueprint, note: Note) -> tuple[list[Layer], list[Tensor]]:
     ]
 
 
+def _present(native: NativeFormat, layers: list[Layer]) -> NativeFormat:
+    """The native format without components that this architecture lacks."""
+    components = {tensor.origin for layer in layers for tensor in layer.tensors} | {"lm_head"}
+    return replace(
+        native,
+        by_component=tuple(pair for pair in native.by_component if pair[0] in components),
+        rules=tuple(rule for rule in native.rules if rule.component in components),
+    )
+
+
 def _assemble(
     plan: Blueprint, native: NativeFormat, model_type: str, model_id: str, name: str, note: Note, provenance: str
 ) -> Architecture:
@@ -181,7 +192,9 @@ def _assemble(
         mtp_layers=len(mtp),
         mtp_blocks=tuple(mtp),
         max_context_tokens=plan.max_context_tokens,
-        native=note.native or native,
+        native=_present(
+            note.native or native, {t.origin for layer in plan.layers for t in layer.tensors} | {"lm_head"}
+        ),
         encoder_decoder=plan.encoder_decoder,
         plannable=not plan.encoder_decoder,
         why_not="an encoder-decoder can be shown and counted, but decode planning needs a decoder-only model"

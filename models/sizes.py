@@ -40,11 +40,11 @@ def component_bytes(arch: Architecture, formats: Mapping[str, str] | str) -> dic
     16 bit), or a mapping from component to format id or ``native``; components that it does not name are native.
     """
     wanted = _wanted(arch, formats)
-    sizes: dict[str, float] = {}
+    sizes = dict.fromkeys(wanted, 0.0)
     scales = 0.0
     for layer, tensor in arch.tensors():
         weights, scale = _sizes(arch, layer, tensor, wanted[tensor.component])
-        sizes[tensor.component] = sizes.get(tensor.component, 0.0) + weights
+        sizes[tensor.component] += weights
         scales += scale
     return {**sizes, SCALES: scales}
 
