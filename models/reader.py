@@ -192,9 +192,7 @@ def _assemble(
         mtp_layers=len(mtp),
         mtp_blocks=tuple(mtp),
         max_context_tokens=plan.max_context_tokens,
-        native=_present(
-            note.native or native, {t.origin for layer in plan.layers for t in layer.tensors} | {"lm_head"}
-        ),
+        native=_present(note.native or native, plan.layers),
         encoder_decoder=plan.encoder_decoder,
         plannable=not plan.encoder_decoder,
         why_not="an encoder-decoder can be shown and counted, but decode planning needs a decoder-only model"
