@@ -77,7 +77,7 @@ def _all(format_id: str) -> dict[str, str]:
 def _fp8(q: Fields) -> dict[str, str]:
     """FP8 as DeepSeek-V3 publishes it, in blocks or with one scale per tensor."""
     q.expect("fmt", "e4m3", "float8_e4m3fn", why="another FP8 type")
-    q.ignore("activation_scheme", "scale_fmt")
+    q.ignore("activation_scheme", "scale_fmt", "kv_cache_scheme")
     q.expect("weight_block_size", [128, 128], why="another block size")
     return _all("fp8-tensor" if q.config.get("weight_block_size") is None else "fp8-block")
 
