@@ -145,10 +145,17 @@ def test_layers_follow_their_order_and_equal_single_selections() -> None:
 
 
 def test_floor_of_the_budget_is_not_lost_to_rounding() -> None:
+    assert increments(5, 1.2) == 1
+    assert increments(10, 2.3) == 13
     assert increments(5, 2.2) == 6
     assert increments(10, 1.3) == 3
     assert increments(7, 2.5) == 10
     assert increments(3, 4.0) == 9
+
+
+def test_equal_gains_keep_the_first_tuple_tried() -> None:
+    assert select_prefix(np.zeros((4, 4)), 2.0).counts == prefix_reference(np.zeros((4, 4)), 2.0).counts == (0, 0, 4, 0)
+    assert select_exact(np.zeros((4, 4)), 2.0).bits.tolist() == [1, 1, 1, 1], "exact takes the fewer bits"
 
 
 def test_edges() -> None:

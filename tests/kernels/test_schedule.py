@@ -216,6 +216,17 @@ def test_a_dimm_that_is_full_of_reads_sends_its_largest_reader_to_its_own_unit()
     assert result.ndp_s[0].tolist() == [10.0, 1.0]
 
 
+def test_a_striped_reader_counts_on_a_dimm_with_its_stripe_only() -> None:
+    """DIMM 0 gives 4 bytes to expert 0 and 3 of the 6 of striped expert 1: expert 0 is the one that moves."""
+    given_ = plain(
+        cpu_s=np.ones((1, 3)), gpu_s=np.array([[2.0, 2.0, np.inf]]), ndp_s=np.full((1, 3), np.inf),
+        home=np.array([[0, -1, 1]]), cpu_reads=np.array([[4.0, 6.0, 0.0]]), host_bytes_per_s=1e9,
+    )  # fmt: skip
+    result = schedule_layers(**given_, max_moves=1)
+    assert result.domain.tolist() == [[GPU, CPU, CPU]]
+    assert result.ndp_s[0].tolist() == [3.0, 3.0]
+
+
 def test_full_host_channels_send_the_largest_reader_away() -> None:
     given_ = plain(
         cpu_s=np.ones((1, 3)), gpu_s=np.full((1, 3), np.inf), ndp_s=np.full((1, 3), 2.0),

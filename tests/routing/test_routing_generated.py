@@ -85,6 +85,40 @@ def test_a_generated_router_lets_context_learn_more_than_an_offline_profile() ->
     assert 0.25 < offline < context
 
 
+def test_calibration_and_prefill_use_requests_outside_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[int, list[set[int]]] = {}
+    original = generator_room.sample_counts
+
+    def spy(weights, factors, key, stream, requests, *rest):
+        seen.setdefault(stream, []).append({int(r) for r in requests})
+        return original(weights, factors, key, stream, requests, *rest)
+
+    monkeypatch.setattr(generator_room, "sample_counts", spy)
+    clear_cache()
+    state(batch=200, prompt_tokens=16)
+    (batch,), (context,) = seen[generator_room.DECODE], seen[generator_room.CONTEXT]
+    (profile,), passes = seen[generator_room.PROFILE], seen[generator_room.PREFILL]
+    assert batch == context
+    assert len(batch) == 200
+    others = [profile, *passes]
+    assert all(not one & batch for one in others)
+    assert all(not one & two for i, one in enumerate(others) for two in others[:i])
+
+
+def test_calibration_sees_the_decode_phase_and_context_the_prefill_phase() -> None:
+    choice = RoutingChoice(sigma=0.8, sigma_request=0.0, sigma_phase=0.6)
+    found = state(choice, layers=24, experts=64, batch=256, steps=8)
+    decode = found.counts.sum(axis=0).astype(float)
+
+    def correlation(learnt: np.ndarray) -> float:
+        return float(np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(learnt, decode, strict=True)]))
+
+    assert correlation(found.profile) > 0.95
+    assert correlation(found.context) < 0.7
+    prefill = found.prefill_counts.sum(axis=0)
+    assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(prefill, found.context, strict=True)]) > 0.95
+
+
 def test_prefill_and_decode_loads_have_the_wanted_cosine() -> None:
     choice = RoutingChoice(sigma=0.7, sigma_request=0.0, sigma_phase=0.34)
     found = state(choice, layers=48, experts=256, top_k=1, batch=4096, prompt_tokens=64, steps=4)
