@@ -78,7 +78,7 @@ class Workload(Part):
     output_tokens_per_day: Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)] | None = Field(
         None, description="offered load, output tokens per day (used when requests_per_s is empty)"
     )
-    target_utilisation: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+    target_utilisation: Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)] = Field(
         0.7, description="share of its capacity that a system is planned to use"
     )
     spare_systems: int = Field(0, ge=0, le=10_000, description="systems kept idle for failures")
@@ -157,10 +157,10 @@ class Economics(Part):
     """What machine time, electricity and carbon cost."""
 
     mode: Literal["owned", "rented"] = Field("owned", description="bill of materials over its life, or an hourly rent")
-    life_years: Annotated[float, Field(gt=0, le=50, allow_inf_nan=False)] = Field(
+    life_years: Annotated[float, Field(ge=0.01, le=50, allow_inf_nan=False)] = Field(
         4.0, description="years of depreciation"
     )
-    busy_share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+    busy_share: Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)] = Field(
         0.6, description="share of the time in which the machine does paid work"
     )
     electricity_usd_per_kwh: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(

@@ -130,8 +130,9 @@ def _bad_input_types() -> tuple[type[Exception], ...]:
 
 def _say(sentence: str, code: int) -> int:
     _safe_stream(sys.stderr)
+    text = " ".join(sentence.split())
     try:
-        sys.stderr.write(" ".join(sentence.split()) + "\n")
+        sys.stderr.write(text + ("\n" if text.endswith((".", "?", "!")) else ".\n"))
     except OSError:  # nowhere left to say it
         pass
     return code

@@ -26,6 +26,7 @@ from planner.words.formats import (
 
 _WIDTH = 100
 _MOST_ASSUMPTIONS = 12
+_ESTIMATE = "Estimate. Ranges come from the ranges of the inputs; they are not a measured accuracy."
 _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " "})
 
 
@@ -55,7 +56,7 @@ def _opening(result: Result) -> str:
         text += "".join(_paragraph(f"- {reason}", "  ") for reason in result.headline.reasons)
         changes = [change for change in (result.memory.changes if result.memory else ()) if change.fits]
         text += "".join(_paragraph(f"- Would fit: {change.text}", "  ") for change in changes)
-    text += _paragraph(outlook(result))
+    text += _paragraph(_ESTIMATE if result.headline.fits else outlook(result))
     load = result.scenario.workload
     text += "\n" + columns(
         [

@@ -87,8 +87,8 @@ def refused(run: Callable[..., Ran]) -> Callable[..., str]:
         assert ran.err.count("\n") == 1
         assert "Traceback" not in ran.err
         sentence = ran.err.strip()
-        assert sentence.endswith(".")
-        assert len(sentence) < 600
+        assert sentence.endswith((".", "?"))
+        assert len(sentence) < 800
         return sentence
 
     return refusing

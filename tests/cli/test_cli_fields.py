@@ -26,10 +26,11 @@ SCENARIO = Scenario()
 
 
 def test_a_field_knows_its_bounds_default_choices_and_meaning():
-    batch, share = fields()["workload.batch"], fields()["economics.busy_share"]
+    batch, target = fields()["workload.batch"], fields()["workload.slo_tpot_s"]
     assert (batch.kind, batch.minimum, batch.maximum, batch.default, batch.nullable) == ("whole", 1, 65536, 32, False)
-    assert (share.kind, share.above, share.minimum, share.maximum) == ("number", 0, None, 1)
-    assert share.accepts == "a number above 0 and up to 1"
+    assert (target.kind, target.above, target.minimum, target.maximum) == ("number", 0, None, None)
+    assert target.accepts == "a number above 0, or null"
+    assert fields()["economics.pue"].accepts == "a number from 1 to 5"
     assert fields()["policy.weight_bits"].accepts == "a number from 1 to 16, or null"
     assert fields()["model.kv_format"].choices == ("bf16", "fp8", "int8", "int4")
     assert batch.description == "sequences decoding at once in the whole system"
