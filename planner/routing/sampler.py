@@ -4,7 +4,9 @@ The model is Gumbel top-k: a token takes the k experts with the largest ln w + G
 the Plackett-Luce law (Yellott 1977), so the same law comes from arrivals of a Poisson process: arrivals are
 labelled e with probability w_e / sum(w), and the k experts that arrive first are the choice. Repeats are simply
 arrivals of an expert that is already chosen. With arrival time T of an expert, ln w + G = -ln T, so its router
-score before the softmax is -ln T and the k normalised scores are (1/T_i) / sum_j (1/T_j).
+score before the softmax is -ln T and the k normalised scores are (1/T_i) / sum_j (1/T_j). At two equal choices the
+larger score is ln 2 = 0.69 on average, as measured for Mixtral; with more choices the model is steeper than measured
+(largest of six 0.48, DeepSeek-V2-Lite 0.29 to 0.38).
 
 ``sample_counts`` is the compiled kernel, ``sample_counts_reference`` its NumPy twin (the same draws, bit for bit);
 ``gumbel_top_k`` is the literal definition, for a test that the laws are equal.
