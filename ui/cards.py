@@ -54,7 +54,9 @@ def _span(result: Result, key: str, value: float, factor: float = 1.0) -> tuple[
     if ends is None:
         return "", None
     low, high = ends[0] * factor, ends[1] * factor
-    return range_text(low, high, value * factor), (low, value * factor, high)
+    # Prices from ten cents up are written in cents, and so are their ranges.
+    like = max(value, 1.0) if key.startswith("usd") and value >= 0.1 else value * factor
+    return range_text(low, high, like), (low, value * factor, high)
 
 
 def _target(name: str, target: float | None, value: float) -> str:

@@ -20,14 +20,17 @@ def want(name: str | None) -> None:
     st.session_state[_WANTED] = name
 
 
-def show(result: Result | None) -> None:
-    """The dialog that is wanted, and what the last one has to say."""
+def show(result: Result | None, shown: Result | None = None) -> None:
+    """The dialog that is wanted, and what the last one has to say.
+
+    ``result`` is stored beside a scenario that is saved; ``shown`` may still lack ranges and only lends its names.
+    """
     text = st.session_state.pop(_TOAST, None)
     if text:
         st.toast(md(text), icon=":material/check:")
     wanted = st.session_state.get(_WANTED)
     if wanted == "save":
-        _save(result)
+        _save(result, shown)
     elif wanted == "share":
         _share()
 
@@ -50,11 +53,11 @@ def suggested_name(result: Result | None) -> str:
 
 
 @st.dialog("Save this scenario", icon=":material/bookmark:", on_dismiss=_closed)
-def _save(result: Result | None) -> None:
+def _save(result: Result | None, shown: Result | None) -> None:
     saved = state.opened()
     name = st.text_input(
         "Name",
-        value=saved.name if saved else suggested_name(result),
+        value=saved.name if saved else suggested_name(shown),
         key="save-name",
         max_chars=200,
         help="Shown in the library; need not be unique.",

@@ -1,20 +1,34 @@
-"""The one door to the engine. Tests put another planner behind it; results are shared, because they never change."""
+"""The one door to the engine: the figures at once, then the same Result again with ranges and marginal values.
+
+Both come from ``planner.plan``; ranges and marginal values need many more evaluations, so a thread computes them
+while the figures are already read. Results are immutable and shared by all sessions; they are kept by content (hash,
+engine, catalog), never by Streamlit's own hashing, which samples large arrays and would return stale results.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYetError
 from typing import cast
-
-import streamlit as st
 
 import planner
 from hardware import HardwareError
 from models import ModelError
 from planner.errors import PlanError
 from planner.result import Result
+from planner.routing import RoutingError
 from planner.scenario import Scenario
 
-MOST_RESULTS = 24
+LOG = logging.getLogger("tierline.ui")
+MOST_RESULTS = 32
+# A small plan is complete within this time, and then the page never shows an unfinished one.
+PATIENCE_S = 0.25
+
+Key = tuple[str, str, str]
 
 
 class CannotPlanError(Exception):
@@ -27,17 +41,130 @@ def stamp() -> tuple[str, str]:
     return planner.ENGINE_VERSION, digest()
 
 
+def compute(scenario: Scenario, complete: bool) -> Result:
+    """What stands between the pages and the engine; tests put another planner here."""
+    return planner.plan(scenario, with_ranges=complete, with_marginals=complete)
+
+
+class _Kept:
+    """The newest results by key; safe for the threads that are Streamlit's sessions."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._results: OrderedDict[Key, Result] = OrderedDict()
+
+    def get(self, key: Key) -> Result | None:
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+            return self._results.get(key)
+
+    def put(self, key: Key, result: Result) -> None:
+        with self._lock:
+            self._results[key] = result
+            self._results.move_to_end(key)
+            while len(self._results) > MOST_RESULTS:
+                self._results.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._results.clear()
+
+
+_complete, _first = _Kept(), _Kept()
+_jobs: dict[Key, Future[Result]] = {}
+_jobs_lock = threading.Lock()
+_workers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tierline-ranges")
+
+
+def key_of(scenario: Scenario) -> Key:
+    """What names the result of a scenario."""
+    return (scenario.content_hash(), *stamp())
+
+
 def run_plan(scenario: Scenario) -> Result:
-    """The result of a scenario. Raises CannotPlanError."""
+    """The complete result of a scenario, however long it takes. Raises CannotPlanError."""
+    key = key_of(scenario)
+    found = _complete.get(key)
+    if found is None:
+        found = _asked(scenario, complete=True)
+        _complete.put(key, found)
+    return found
+
+
+def best(scenario: Scenario) -> tuple[Result, bool]:
+    """The best result there is now, and whether it is complete; the rest is on its way. Raises CannotPlanError."""
+    key = key_of(scenario)
+    found = _complete.get(key)
+    if found is not None:
+        return found, True
+    first = _first.get(key)
+    if first is None:
+        first = _asked(scenario, complete=False)
+        _first.put(key, first)
+    if not first.headline.fits:
+        # No ranges and no marginal values belong to a plan that does not fit.
+        _complete.put(key, first)
+        return first, True
+    job = _job(key, scenario)
     try:
-        return _planned((scenario.content_hash(), *stamp()), scenario)
-    except (PlanError, ModelError, HardwareError) as error:
+        return job.result(PATIENCE_S), True
+    except NotYetError:
+        return first, False
+    except Exception:
+        LOG.exception("Ranges could not be computed")
+        return first, True
+
+
+def pending(key: Key) -> bool:
+    """Whether the rest of a result is still being computed."""
+    with _jobs_lock:
+        job = _jobs.get(key)
+    return job is not None and not job.done()
+
+
+def drop(key: Key) -> None:
+    """Nobody waits for this result any more: take it off the queue if it has not begun."""
+    with _jobs_lock:
+        job = _jobs.get(key)
+        if job is not None and job.cancel():
+            del _jobs[key]
+
+
+def remember(result: Result) -> None:
+    """Use a stored result of this very engine instead of computing it again."""
+    if (result.engine_version, result.catalog_digest) == stamp():
+        _complete.put((result.scenario_hash, result.engine_version, result.catalog_digest), result)
+
+
+def forget_all() -> None:
+    """Empty the memory of results; for tests."""
+    _complete.clear()
+    _first.clear()
+    with _jobs_lock:
+        _jobs.clear()
+
+
+def _job(key: Key, scenario: Scenario) -> Future[Result]:
+    with _jobs_lock:
+        job = _jobs.get(key)
+        if job is None or job.cancelled():
+            job = _workers.submit(_finish, key, scenario)
+            _jobs[key] = job
+            for old in [k for k, j in _jobs.items() if j.done() and k != key]:
+                del _jobs[old]
+        return job
+
+
+def _finish(key: Key, scenario: Scenario) -> Result:
+    result = compute(scenario, True)
+    _complete.put(key, result)
+    return result
+
+
+def _asked(scenario: Scenario, complete: bool) -> Result:
+    try:
+        return compute(scenario, complete)
+    except (PlanError, ModelError, HardwareError, RoutingError) as error:
         text = str(error)
         raise CannotPlanError(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from error
-
-
-# Keyed by content, never by Streamlit's own hashing: that samples large arrays and would return stale results.
-# A resource, not data: a Result is immutable, so all sessions share it and nothing is pickled.
-@st.cache_resource(max_entries=MOST_RESULTS, show_spinner=False)
-def _planned(key: tuple[str, str, str], _scenario: Scenario) -> Result:
-    return planner.plan(_scenario)

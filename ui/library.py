@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+
 import streamlit as st
 
 from db import Saved, Store, StoreError, open_store
 from planner.result import Result
-from planner.scenario import Scenario
 from ui import engine
 
+LOG = logging.getLogger("tierline.ui")
 _SHOWN = "stored_result"
+_STORED = "stored_key"
 
 
 @st.cache_resource(show_spinner=False)
@@ -33,7 +36,9 @@ def stored_result(saved: Saved) -> tuple[Result, str] | None:
         found = None
         try:
             latest = store().latest_result(saved)
-            if latest is not None and (latest[1], latest[2]) != engine.stamp():
+            if latest is not None and (latest[1], latest[2]) == engine.stamp():
+                engine.remember(latest[0])
+            elif latest is not None:
                 found = (latest[0], latest[1])
         except StoreError:
             found = None  # the plan is computed anew; opening it said already what is wrong with the store
@@ -48,9 +53,13 @@ def use_todays(saved: Saved) -> None:
     st.session_state[_SHOWN] = ((saved.id, saved.version), None)
 
 
-def result_now(scenario: Scenario) -> Result | None:
-    """The result to store beside a scenario; None where it cannot be planned."""
+def keep_result(result: Result) -> None:
+    """Store the complete result of the scenario that is open; once per result, and never in the reader's way."""
+    key = (result.scenario_hash, result.engine_version, result.catalog_digest)
+    if st.session_state.get(_STORED) == key:
+        return
+    st.session_state[_STORED] = key
     try:
-        return engine.run_plan(scenario)
-    except engine.CannotPlanError:
-        return None
+        store().put_result(result)
+    except StoreError as error:
+        LOG.warning("The result was not stored: %s", error)

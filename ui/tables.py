@@ -45,14 +45,25 @@ class Table:
 
     def html(self) -> str:
         """The table as HTML; the caption is for screen readers."""
-        head = "".join(
-            f'<th scope="col"{"" if index == 0 else " class=tl-n"}>{escape(text)}</th>'
-            for index, text in enumerate(self.head)
-        )
+        head = "".join(self._head())
         return (
             f'<div class="tl-scroll"><table class="tl-table"><caption>{escape(self.caption)}</caption>'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(self._row(row) for row in self.rows)}</tbody></table></div>"
         )
+
+    def _head(self) -> list[str]:
+        """Header cells; an empty one belongs to the header before it."""
+        cells: list[str] = []
+        for index, text in enumerate(self.head):
+            if index and text == "":
+                continue
+            span = 1
+            while index + span < len(self.head) and self.head[index + span] == "":
+                span += 1
+            kind = ' class="tl-n"' if index else ""
+            wide = f' colspan="{span}"' if span > 1 else ""
+            cells.append(f'<th scope="{"colgroup" if span > 1 else "col"}"{kind}{wide}>{escape(text)}</th>')
+        return cells
 
     def _row(self, row: Row) -> str:
         name = escape(row.name)
@@ -68,11 +79,12 @@ class Table:
             for index, cell in enumerate(row.cells)
         )
         bold = ' class="tl-bold"' if row.bold else ""
-        return f'<tr{bold}><th scope="row">{swatch}{name}</th>{cells}</tr>'
+        return f'<tr{bold}><th scope="row"><div>{swatch}<span>{name}</span></div></th>{cells}</tr>'
 
     def csv(self) -> str:
         """The same rows as CSV, with what stands in small as a last column."""
-        return to_csv([*self.head, "note"], [[row.name, *row.cells, row.small] for row in self.rows])
+        head = [text or f"{self.head[index - 1]}, share" for index, text in enumerate(self.head)]
+        return to_csv([*head, "note"], [[row.name, *row.cells, row.small] for row in self.rows])
 
 
 def to_csv(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

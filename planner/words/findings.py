@@ -15,7 +15,7 @@ from planner.words.formats import (
     signed_percent,
     significant,
 )
-from planner.words.verdict import short_words, smallest_change, tightest
+from planner.words.verdict import change_name, change_sentence, short_words, smallest_change, tightest, uncapital
 
 PACE: dict[str, str] = {
     "attention": "Attention sets the pace: it is",
@@ -47,10 +47,13 @@ def step_finding(step: Step) -> str:
     hidden: dict[str, float] = {}
     for part in step.parts:
         hidden[part.lane] = hidden.get(part.lane, 0.0) + max(part.busy_s - part.exposed_s, 0.0)
-    behind = [names.lane(lane) for lane, time in hidden.items() if time >= 0.03 * step.total_s]
+    behind = [
+        names.LANES_INLINE.get(lane, lane)
+        for lane, time in hidden.items()
+        if time >= 0.03 * step.total_s and lane != top.lane
+    ]
     if behind:
-        work = listing([name if name.isupper() or name[:3].isupper() else name.lower() for name in behind])
-        text += f" {capital(work)} work hides behind it (outlined)."
+        text += f" {capital(listing(behind))} work hides behind it (outlined)."
     return text
 
 
@@ -62,15 +65,18 @@ def memory_finding(result: Result) -> str:
     tight = tightest(result)
     if tight is not None:
         text = (
-            f"{tight.name} would need {gb(tight.fullest_device_bytes)} of {gigabytes(tight.device_capacity_bytes)}"
+            f"{names.plain_tier(tight.name)} would need {gb(tight.fullest_device_bytes)} of "
+            f"{gigabytes(tight.device_capacity_bytes)}"
             + (f" on the fullest of {count(tight.devices)} devices" if tight.devices > 1 else "")
         )
         spare = [t for t in memory.tiers if t.free_bytes > 0.05 * t.capacity_bytes]
         if spare:
-            text += "; " + listing([f"{t.name} has {gigabytes(t.free_bytes)} to spare" for t in spare])
+            text += "; " + listing(
+                [f"{names.plain_tier(t.name)} has {gigabytes(t.free_bytes)} to spare" for t in spare]
+            )
         return text + "."
     full = max(memory.tiers, key=lambda t: t.fullest_device_bytes / max(t.device_capacity_bytes, 1.0))
-    text = f"{full.name} is the tight tier, {gigabytes(full.free_bytes)} free"
+    text = f"{names.plain_tier(full.name)} is the tight tier, {gigabytes(full.free_bytes)} free"
     batch, context = result.scenario.workload.batch, _context(result)
     grow = []
     if memory.largest_batch > batch:
@@ -124,12 +130,12 @@ def changes_finding(result: Result) -> str:
             "No single change that was tried makes this fit: another system, or a smaller model or format, is needed."
         )
     first = smallest_change(result)
-    lead = f"{first.text.rstrip('.')} is the smallest change." if first else ""
+    lead = change_sentence(first) if first else ""
     if len(fitting) == 1:
         return lead
     fastest = max(fitting, key=lambda change: change.tokens_per_s_system or 0.0)
     if fastest is not first and fastest.tokens_per_s_system is not None:
-        return f"{lead} {fastest.text.rstrip('.')} gives the most tokens per second."
+        return f"{lead} The most tokens per second: {uncapital(change_name(fastest))}."
     return lead
 
 

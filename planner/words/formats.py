@@ -155,13 +155,15 @@ def data(value_bytes: float) -> Quantity:
 
 
 def dollars(value_usd: float) -> str:
-    """Prices: two decimals from 1 to 100, three significant digits elsewhere; whole and thin thousands above."""
+    """Prices: cents from $0.10 to $100, three significant digits above, two below."""
     sign = MINUS if value_usd < 0 else ""
     size = abs(value_usd)
     if size >= 1e6:
         quantity = prefixed(size, "")
         return f"{sign}${quantity.value}{NBSP}{quantity.unit}"
-    return f"{sign}${significant(size)}"
+    if 0.1 <= size < 99.995:
+        return f"{sign}${fixed(size, 2)}"
+    return f"{sign}${significant(size, 2 if size < 0.1 else 3) if size else '0'}"
 
 
 def share(value: float) -> str:

@@ -69,6 +69,15 @@ LANES: dict[str, str] = {
     "overhead": "Overhead",
 }
 
+# The same inside a sentence.
+LANES_INLINE: dict[str, str] = {
+    **LANES,
+    "dram": "host DRAM",
+    "link": "link",
+    "network": "GPU-to-GPU",
+    "overhead": "launch",
+}
+
 PREFILL_MODES: dict[str, str] = {
     "gpu": "on the GPU",
     "cpu": "on the CPU",
@@ -108,6 +117,11 @@ def tier(name: str | int) -> str:
     """The name of a tier, by id or by index into :data:`planner.result.TIERS`."""
     key = TIERS[name] if isinstance(name, int) else name
     return TIER_NAMES.get(key, str(key).replace("_", " "))
+
+
+def plain_tier(name: str) -> str:
+    """The name of a tier of the ledger without what stands in brackets behind it."""
+    return name.split(" (", 1)[0]
 
 
 def part(name: str) -> str:

@@ -48,7 +48,7 @@ def _unfit_map(result: Result, place: Placement, total: int) -> str:
     text = f"All {count(total)} experts would live in {tiers} at a mean of {significant(mean, 2)}\u00a0bits"
     tight = tightest(result)
     if tight is not None and tight.tier not in {k.tier for k in place.classes}:
-        return text + f"; what is short is {tight.name}, not expert memory."
+        return text + f"; what is short is {names.plain_tier(tight.name)}, not expert memory."
     return text + "."
 
 

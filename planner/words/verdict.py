@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from planner.result import Change, MemoryItem, MemoryTier, Result
 from planner.words import names
-from planner.words.formats import count, dollars, gigabytes, prefixed
+from planner.words.formats import THIN, count, dollars, gigabytes, prefixed
 
 
 def verdict(result: Result) -> str:
@@ -35,7 +37,7 @@ def _does_not_fit(result: Result) -> str:
     if tier is None:
         # No ledger: the policy needs parts that this system does not have, or memory is not the reason.
         reason = result.headline.reasons[0] if result.headline.reasons else "the reason is not known"
-        return f"Does not fit: {_end(_uncapital(reason))}"
+        return f"Does not fit: {_end(uncapital(reason))}"
     text = f"Does not fit: {short_words(tier)}"
     largest = largest_item(tier)
     if largest is not None:
@@ -44,7 +46,7 @@ def _does_not_fit(result: Result) -> str:
     text += "."
     change = smallest_change(result)
     if change is not None:
-        text += f" {change.text.rstrip('.')} is the smallest change that fits."
+        text += f" {change_sentence(change)}"
     return text
 
 
@@ -59,9 +61,10 @@ def tightest(result: Result) -> MemoryTier | None:
 def short_words(tier: MemoryTier) -> str:
     """``GPU HBM is 6.0 GB short``; with several devices the fullest of them is named."""
     missing = tier.fullest_device_bytes - tier.device_capacity_bytes
+    name = names.plain_tier(tier.name)
     if tier.devices > 1:
-        return f"{tier.name} is {gigabytes(missing)} short on the fullest of {count(tier.devices)} devices"
-    return f"{tier.name} is {gigabytes(max(missing, -tier.free_bytes))} short"
+        return f"{name} is {gigabytes(missing)} short on the fullest of {count(tier.devices)} devices"
+    return f"{name} is {gigabytes(max(missing, -tier.free_bytes))} short"
 
 
 def largest_item(tier: MemoryTier) -> MemoryItem | None:
@@ -76,13 +79,28 @@ def smallest_change(result: Result) -> Change | None:
     return next((change for change in result.memory.changes if change.fits), None)
 
 
+def change_name(change: Change) -> str:
+    """A change without its full stop and with thin thousands: ``Batch 58 instead of 64``."""
+    return re.sub(r"(?<=\d),(?=\d{3})", THIN, change.text.rstrip("."))
+
+
+def change_sentence(change: Change) -> str:
+    """``Batch 58 instead of 64 is the smallest change that fits.``; another machine or policy is named as such."""
+    name = change_name(change)
+    if name.endswith(" instead"):
+        return f"It fits on {name.removesuffix(' instead')}."
+    if name.startswith("Policy: "):
+        return f"It fits under the policy {name.removeprefix('Policy: ')}."
+    return f"{name} is the smallest change that fits."
+
+
 def _the(name: str) -> str:
-    return name if name[:2].isupper() else _uncapital(name)
+    return name if name[:2].isupper() else uncapital(name)
 
 
-def _uncapital(text: str) -> str:
+def uncapital(text: str) -> str:
+    """The text as it stands inside a sentence; GPU, KV, H100 and TriMoE keep their capitals."""
     first = text.split(" ", 1)[0]
-    # GPU, KV, H100, TriMoE keep their capitals: any capital or digit after the first letter.
     return (
         text if any(c.isupper() or c.isdigit() for c in first[1:]) or len(first) == 1 else text[:1].lower() + text[1:]
     )

@@ -219,15 +219,15 @@ def _money(j: float, usd: float) -> dict:
     energy = [
         ("gpu", "GPU", 0.3625),
         ("cpu", "CPU", 0.3236),
-        ("dimm", "DIMMs with NDP", 0.1861),
-        ("chassis", "chassis and links", 0.1278),
+        ("dimms", "DIMMs", 0.1361), ("ndp", "DIMM-NDP", 0.05),
+        ("chassis", "Chassis and links", 0.1278),
     ]
     cost = [
         ("gpu", "GPU", 0.4706),
         ("cpu", "CPU", 0.1563),
-        ("dimm", "DIMMs with NDP", 0.2521),
-        ("chassis", "chassis and links", 0.0958),
-        ("electricity", "electricity", 0.0252),
+        ("dimms", "DIMMs", 0.2021), ("ndp", "DIMM-NDP", 0.05),
+        ("chassis", "Chassis and links", 0.0958),
+        ("electricity", "Electricity while working", 0.0252),
     ]
     return {
         "energy": Energy(
@@ -243,7 +243,7 @@ def _money(j: float, usd: float) -> dict:
         "cost": Cost(
             mode="owned",
             capex_usd=62_000.0,
-            bill_of_materials=shares([("gpu", "GPU", 28_000.0), ("cpu", "CPU", 9_000.0), ("dimm", "DIMMs with NDP", 19_000.0), ("chassis", "chassis and links", 6_000.0)]),
+            bill_of_materials=shares([("gpu", "GPU", 28_000.0), ("cpu", "CPU", 9_000.0), ("dimms", "DIMMs", 14_000.0), ("ndp", "DIMM-NDP", 5_000.0), ("chassis", "Chassis and links", 6_000.0)]),
             by_part=shares([(i, n, v * usd) for i, n, v in cost]),
             usd_per_hour=2.27,
             usd_per_million_input_tokens=0.3 * usd,

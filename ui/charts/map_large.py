@@ -118,7 +118,7 @@ def _margin(place: Placement, data: MapData, view: View, pen: Ink) -> list[Spec]
 
 def _layout(data: MapData, view: View, order: Order, pen: Ink) -> Spec:
     ranked = "ranked by load within its layer" if order == "load" else "by its number"
-    x_ticks = [1, *[tick for tick in round_ticks(data.experts, 5)[1:] if tick < 0.94 * data.experts], data.experts]
+    x_ticks = [1, *[tick for tick in round_ticks(data.experts, 4)[1:] if tick < 0.9 * data.experts], data.experts]
     y_ticks = [1, *[tick for tick in round_ticks(data.layers, 7)[1:] if tick < 0.94 * data.layers], data.layers]
     every = [value for row in data.by_rank for value in row if value > 0]
     high = max(every, default=1.0)
@@ -139,6 +139,7 @@ def _layout(data: MapData, view: View, order: Order, pen: Ink) -> Spec:
             domain=[0, MAP_WIDTH],
             range=[0.5, data.experts + 0.5],
             tickvals=x_ticks,
+            tickangle=0,
             title={"text": f"expert, {ranked}", "font": {"size": 13, "color": pen.muted}, "standoff": 8},
             anchor="y",
         ),
@@ -154,7 +155,9 @@ def _layout(data: MapData, view: View, order: Order, pen: Ink) -> Spec:
             pen,
             domain=[MAP_WIDTH + 0.025, 1.0],
             range=[0, 100],
-            tickvals=[50, 100],
+            tickvals=[0, 50, 100],
+            ticktext=["", "50", "100"],
+            tickangle=0,
             title={
                 "text": "% in busiest tenth" if view == "load" else "% of tokens",
                 "font": {"size": 13, "color": pen.muted},

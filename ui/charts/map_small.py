@@ -100,7 +100,7 @@ def _points(data: MapData) -> list[Spec]:
 
 
 def _layout(data: MapData, order: Order, top: float, pen: Ink) -> Spec:
-    x_ticks = [1, *[tick for tick in round_ticks(data.layers, 7)[1:] if tick < 0.94 * data.layers], data.layers]
+    x_ticks = [1, *[tick for tick in round_ticks(data.layers, 6)[1:] if tick < 0.9 * data.layers], data.layers]
     y_ticks = list(range(1, data.experts + 1)) if data.experts <= 10 else [
         1, *[tick for tick in round_ticks(data.experts, 5)[1:] if tick < 0.94 * data.experts], data.experts
     ]  # fmt: skip
@@ -115,6 +115,7 @@ def _layout(data: MapData, order: Order, top: float, pen: Ink) -> Spec:
             domain=[0, MAP_WIDTH],
             range=[0.5, data.layers + 0.5],
             tickvals=x_ticks,
+            tickangle=0,
             title={"text": "MoE layer", "font": muted, "standoff": 8},
         ),
         yaxis=axis(

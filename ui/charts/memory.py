@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.result import MemoryTier
+from planner.words import names
 from planner.words.formats import count, gb
 from ui.charts.base import Spec, axis, layout
 from ui.theme import TIERS, Ink, mix, text_on
@@ -81,7 +82,8 @@ def uneven_bytes(tier: MemoryTier) -> float:
 
 def heading(tier: MemoryTier) -> str:
     """``GPU HBM 80.6 of 85.9 GB``, in Plotly's HTML."""
-    text = f"<b>{tier.name}</b>"
+    name = names.plain_tier(tier.name)
+    text = f"<b>{name}</b>{tier.name[len(name) :]}"
     if tier.devices > 1:
         text += f", {count(tier.devices)} devices"
     return f"{text}  {gb(tier.used_bytes)} of {gb(tier.capacity_bytes)}\u00a0GB"

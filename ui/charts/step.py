@@ -131,6 +131,7 @@ def figure(step: Step, pen: Ink, ndp_tier: str = "dimm_ndp") -> Spec:
             xaxis=axis(
                 pen,
                 range=[0, total],
+                tickangle=0,
                 showgrid=True,
                 gridcolor=pen.grid,
                 tickvals=[*ticks, total],

@@ -5,6 +5,7 @@ A refused text stays in its field with a sentence under it, and the last good va
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -16,7 +17,12 @@ from planner.words import labels
 from planner.words.formats import trimmed
 from ui import state, typed
 
-EDITED = " :orange[\u25cf]"
+
+def mark(key: str, edited: bool) -> None:
+    """A dot after the label of an edited field, by style: the label itself stays what it is, and so does the field."""
+    if edited:
+        name = re.sub(r"[^a-zA-Z0-9_-]", "-", key)
+        st.html(f'<style>.st-key-{name} label p::after{{content:" \u25cf" / " edited";color:var(--tl-edited)}}</style>')
 
 
 def spec(path: str) -> FieldSpec:
@@ -37,11 +43,6 @@ def help_text(path: str, more: str = "") -> str:
     return f"{text} {more}".strip()
 
 
-def shown_label(path: str, edited: bool, label: str | None = None) -> str:
-    """The label with the mark of an edited field."""
-    return (label or labels.label(path)) + (EDITED if edited else "")
-
-
 def number(
     path: str, *, edited: bool = False, label: str | None = None, clears: Sequence[str] = (), more: str = ""
 ) -> None:
@@ -49,8 +50,9 @@ def number(
     key = f"in.{path}"
     st.session_state[key] = state.typed(path) if state.typed(path) is not None else typed.plain(state.value(path))
     optional = spec(path).nullable
+    mark(key, edited)
     st.text_input(
-        shown_label(path, edited, label),
+        label or labels.label(path),
         key=key,
         help=help_text(path, more),
         placeholder="chosen for you" if optional and path.startswith("policy.") else "none" if optional else None,
@@ -99,6 +101,7 @@ def choice(
     more: str = "",
     on_choose: Callable[[Any], Mapping[str, object]] | None = None,
     label_visibility: Any = "visible",
+    placeholder: str | None = None,
 ) -> None:
     """A drop-down for a field. ``on_choose`` gives the changes of a choice where it is more than the field itself."""
     key = f"in.{path}"
@@ -107,8 +110,9 @@ def choice(
     if now not in values:
         values.insert(0, now)  # what a link or a file brought is shown, even where it is no usual choice
     st.session_state[key] = now
+    mark(key, edited)
     st.selectbox(
-        shown_label(path, edited, label),
+        label or labels.label(path),
         values,
         key=key,
         format_func=format_func or (lambda value: labels.choice(path, value)),
@@ -116,6 +120,7 @@ def choice(
         on_change=_chosen,
         args=(path, on_choose),
         label_visibility=label_visibility,
+        placeholder=placeholder,
     )
     show_fault(path)
 
@@ -132,7 +137,8 @@ def switch(path: str, *, edited: bool = False) -> None:
     """A switch for yes or no."""
     key = f"in.{path}"
     st.session_state[key] = bool(state.value(path))
-    st.toggle(shown_label(path, edited), key=key, help=help_text(path), on_change=_chosen, args=(path, None))
+    mark(key, edited)
+    st.toggle(labels.label(path), key=key, help=help_text(path), on_change=_chosen, args=(path, None))
 
 
 def group(title: str, key: str, baseline: Mapping[str, object]) -> dict[str, bool]:

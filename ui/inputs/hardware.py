@@ -10,7 +10,7 @@ from hardware import Figure, HardwareError, PathSpec, System, load_system, path_
 from planner.fields import ScenarioError
 from planner.words.formats import capital
 from ui import state, typed, units
-from ui.inputs.fields import EDITED, caption, choice
+from ui.inputs.fields import caption, choice, mark
 
 OVERRIDES = "system.overrides"
 
@@ -39,9 +39,12 @@ def show() -> None:
     except HardwareError:
         return  # the page says why; the choice stays open
     caption(system.sentence)
-    for finding in system.findings:
-        caption(finding)
     _edits(system)
+    if system.findings:
+        count = len(system.findings)
+        with st.expander(f"{count} {'note' if count == 1 else 'notes'} on this system", key="fold-findings"):
+            for finding in system.findings:
+                caption(finding)
     with st.expander("Devices, links and prices", key="fold-hw", on_change="rerun") as fold:
         if fold.open:
             _editor(system)
@@ -80,9 +83,10 @@ def _figure(spec: PathSpec, figure: Figure, base: Figure) -> None:
     kept = state.typed(path)
     st.session_state[key] = kept if kept is not None else _text(figure.value, by)
     edited = figure.edited
+    mark(key, edited)
     name = f"{spec.label}, {by.unit}" if by.unit else spec.label
     st.text_input(
-        name + (EDITED if edited else ""),
+        name,
         key=key,
         placeholder="missing",
         help=f"{spec.description} From {units.shown(spec.lower, spec.unit, spec.path)} to "

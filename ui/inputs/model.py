@@ -50,7 +50,7 @@ def show_group() -> None:
             caption(f"Counted, not planned: {arch.why_not}")
         with st.expander("Architecture and parameters", key="fold-model"):
             _facts(arch)
-    with st.expander("Another model: paste or upload a config.json", key="fold-paste", expanded=bool(_kept_fault())):
+    with st.expander("Paste or upload a config.json", key="fold-paste", expanded=bool(_kept_fault())):
         _paste()
 
 

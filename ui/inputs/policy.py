@@ -12,7 +12,7 @@ from planner.policies import Option, PolicyEntry, catalog
 from planner.words import labels
 from planner.words.formats import listing, trimmed
 from ui import state, typed
-from ui.inputs.fields import EDITED, caption, choice, group, number, pair, show_fault, switch
+from ui.inputs.fields import caption, choice, group, mark, number, pair, show_fault, switch
 
 NEEDS = {
     "gpu": "a GPU",
@@ -29,6 +29,7 @@ def show() -> None:
     """The group in the sidebar."""
     entries = {entry.id: entry for entry in catalog()}
     edited = group("Policy", "policy", _baseline())
+    entry = entries.get(state.value("policy.id"))
     choice(
         "policy.id",
         list(entries),
@@ -36,9 +37,8 @@ def show() -> None:
         label_visibility="collapsed",
         on_choose=lambda value: {"policy.id": value, OPTIONS: {}},
     )
-    entry = entries.get(state.value("policy.id"))
     if entry is not None:
-        caption(f"{entry.sentence} Needs {listing([NEEDS.get(need, need) for need in entry.needs])}. {entry.source}.")
+        caption(entry.sentence)
     left, right = pair()
     with left:
         number("policy.weight_bits", edited=edited["policy.weight_bits"], label="Expert bits")
@@ -53,6 +53,8 @@ def show() -> None:
         if entry is not None:
             for option in entry.options:
                 _option(option)
+            needs = listing([NEEDS.get(need, need) for need in entry.needs])
+            caption(f"{entry.name} needs {needs}. Source: {entry.source}.")
 
 
 def _baseline() -> dict[str, object]:
@@ -107,7 +109,8 @@ def _option(option: Option) -> None:
     stored = state.value(path)
     value = option.default if stored is None else stored
     edited = stored is not None and stored != option.default
-    label = labels.LABELS.get(path, (option.name.replace("_", " ").capitalize(), ""))[0] + (EDITED if edited else "")
+    label = labels.LABELS.get(path, (option.name.replace("_", " ").capitalize(), ""))[0]
+    mark(key, edited)
     text = option.description[:1].upper() + option.description[1:] + "."
     if option.type == "bool":
         st.session_state[key] = bool(value)

@@ -44,6 +44,7 @@ def show() -> None:
         format_func=lambda value: known[value].name if value in known else str(value or CUSTOM),
         on_choose=_choose_preset,
         more="Choosing one fills the numbers below.",
+        placeholder=CUSTOM,
     )
     chosen = known.get(state.value("workload.preset"))
     if chosen is not None:

@@ -13,18 +13,23 @@ from ui.inputs import sidebar
 from ui.safe import md
 from ui.sections import head, memory, money, rests, time, unfit, where
 
+_ASKED = "asked"
+
 
 def run() -> None:
     """One run of the page."""
     sidebar.show()
-    _notices()
-    result = _result()
+    # Containers that are always there: nothing below changes its place when a notice comes or goes.
+    with st.container(key="notices", gap="small"):
+        _notices()
+    with st.container(key="planning", gap="small"):
+        result, complete = _result()
     with guard("opening the dialog"):
-        dialogs.show(result)
+        dialogs.show(result if complete else None, result)
     if result is None:
         return
-    with guard("showing the answer"):
-        head.show(result)
+    with guard("showing the answer"), st.container(key="answer"):
+        head.show(result, complete)
     if result.headline.fits:
         _fits(result)
     else:
@@ -32,8 +37,8 @@ def run() -> None:
     _foot(result)
 
 
-def _result() -> Result | None:
-    """The result of what the inputs say; None, with a sentence on the page, where it cannot be planned."""
+def _result() -> tuple[Result | None, bool]:
+    """The result of what the inputs say and whether it is complete; None, with a sentence, where there is none."""
     scenario = state.current()
     saved = state.opened()
     if saved is not None and not state.edited():
@@ -47,10 +52,17 @@ def _result() -> Result | None:
                 st.button(
                     "Recompute", key="recompute", on_click=library.use_todays, args=(saved,), icon=":material/refresh:"
                 )
-            return stored[0]
+            return stored[0], True
     try:
-        with st.spinner(f"Planning {md(scenario.model.id)} on {md(scenario.system.id)} ..."):
-            return engine.run_plan(scenario)
+        before, key = st.session_state.get(_ASKED), engine.key_of(scenario)
+        if before is not None and before != key:
+            engine.drop(before)
+        st.session_state[_ASKED] = key
+        with st.spinner(f"Planning {md(scenario.model.id)} on {md(scenario.system.id)} …"):
+            result, complete = engine.best(scenario)
+        if complete and saved is not None and not state.edited():
+            library.keep_result(result)
+        return result, complete
     except engine.CannotPlanError as error:
         st.title(":material/block: Cannot be planned", anchor=False)
         st.error(md(str(error)), icon=":material/error:")
@@ -58,7 +70,7 @@ def _result() -> Result | None:
     except Exception:
         with guard("planning this scenario"):
             raise
-    return None
+    return None, True
 
 
 def _notices() -> None:

@@ -8,19 +8,22 @@ import streamlit as st
 
 from planner import words
 from planner.result import Result
-from ui import cards, dialogs, state
+from ui import cards, dialogs, engine, state
 from ui.safe import md
 
 WARNINGS_SHOWN = 2
 
 
-def show(result: Result) -> None:
-    """Verdict, buttons, the small line and the cards."""
+def show(result: Result, complete: bool = True) -> None:
+    """Verdict, buttons, the small line and the cards; ``complete`` is False while ranges are still computed."""
     left, right = st.columns([0.7, 0.3], gap="small")
     with left:
         icon = ":material/check_circle:" if result.headline.fits else ":material/block:"
         st.title(f"{icon} {md(words.verdict(result))}", anchor=False)
         st.html(f'<p class="tl-note-line">{escape(_small_line(result))}</p>')
+        with st.container(key="working", gap=None):
+            if not complete:
+                _wait((result.scenario_hash, result.engine_version, result.catalog_digest))
     with right:
         buttons()
     more = result.warnings[WARNINGS_SHOWN:]
@@ -30,6 +33,16 @@ def show(result: Result) -> None:
         with st.expander(f"{len(notes)} more {'note' if len(notes) == 1 else 'notes'} on this plan"):
             st.html("".join(f'<p class="tl-note-line">{escape(note)}</p>' for note in notes))
     st.html(cards.html(cards.cards(result)))
+
+
+@st.fragment(run_every=0.8, key="ranges")
+def _wait(key: engine.Key) -> None:
+    """Progress of what is still computed; shows the complete result as soon as it is there."""
+    if engine.pending(key):
+        st.html('<p class="tl-quiet tl-working" role="status">Computing ranges and what one more unit would give …</p>')
+    elif st.session_state.get("waited_for") != key:
+        st.session_state["waited_for"] = key
+        st.rerun(scope="app")
 
 
 def buttons() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from planner.result import MemoryTier, Result
-from planner.words import findings
+from planner.words import findings, names
 from planner.words.formats import gb
 from ui import tables
 from ui.charts import memory as chart
@@ -63,7 +63,7 @@ def ledger(tiers: tuple[MemoryTier, ...]) -> Table:
         free = [gb(tier.free_bytes) for tier in tiers]
         rows.append(Row("free", free, swatch=Swatch(ink.text, "outline")))
         rows.append(Row("capacity", [gb(tier.capacity_bytes) for tier in tiers], bold=True))
-    return Table("Memory by tier in GB of 10^9 bytes", ["GB", *(tier.name for tier in tiers)], rows)
+    return Table("Memory by tier in GB of 10^9 bytes", ["GB", *(names.plain_tier(tier.name) for tier in tiers)], rows)
 
 
 def _csv(tiers: tuple[MemoryTier, ...]) -> str:

@@ -41,7 +41,8 @@ def show(result: Result) -> None:
 
 def _span(result: Result, key: str, value: float) -> str:
     ends = (result.headline.intervals or {}).get(key)
-    return f" ({range_text(*ends, value)})" if ends else ""
+    like = max(value, 1.0) if key.startswith("usd") and value >= 0.1 else value
+    return f" ({range_text(*ends, like)})" if ends else ""
 
 
 def _bar_title(what: str, where: str, value: str, unit: str, span: str) -> str:
@@ -63,7 +64,7 @@ def _table(rows: list[split.Row], energy: Energy, cost: Cost) -> Table:
         ]
         body.append(Row(row.name, cells, swatch=swatch))
     body.append(Row("total", [significant(joules), share(1.0), fixed(usd, digits), share(1.0)], bold=True))
-    head = ["Part", "J per output token", "", "$ per M output tokens", ""]
+    head = ["Part", "J per output token", "", "$ per M output", ""]
     return Table("Energy and cost by part", head, body, frozenset({1, 3}))
 
 

@@ -6,11 +6,13 @@ import streamlit as st
 
 from planner.result import Assumption, Result
 from planner.words import findings
+from planner.words.formats import shorten
 from ui import tables, units
 from ui.sections.common import Data, say, section
 from ui.tables import Row, Table
 
 SHOWN = 12
+SOURCE_SHOWN = 130  # the whole source is in the CSV
 
 
 def show(result: Result) -> None:
@@ -47,7 +49,12 @@ def moves(a: Assumption) -> str:
 
 def _row(a: Assumption) -> Row:
     small = "; ".join(
-        part for part in (a.kind.replace("-", " "), ", ".join(p for p in (a.source, a.date or "") if p)) if part
+        part
+        for part in (
+            a.kind.replace("-", " "),
+            ", ".join(p for p in (shorten(a.source, SOURCE_SHOWN), a.date or "") if p),
+        )
+        if part
     )
     return Row(
         a.label,

@@ -8,7 +8,7 @@ import streamlit as st
 
 from planner.result import Prefill, Result, Step
 from planner.words import findings, names
-from planner.words.formats import NBSP, capital, data, dollars, seconds, share, signed_percent, significant
+from planner.words.formats import NBSP, capital, data, seconds, share, signed_percent, significant
 from ui import tables
 from ui.charts import step as step_chart
 from ui.guard import guard
@@ -16,6 +16,8 @@ from ui.sections.common import Data, draw, heading, pen, say
 from ui.tables import LegendItem, Row, Swatch, Table
 from ui.theme import part_colour
 
+# A change of TPOT or cost below this share is no reason to buy anything.
+NEGLIGIBLE = 0.0005
 PASSES = {"decode": "A decode step", "prefill": "A prefill pass"}
 
 
@@ -33,8 +35,7 @@ def _show(result: Result) -> None:
         chosen = st.session_state.get("step_pass") or "decode"
         prefill = result.prefill if chosen == "prefill" else None
         step = prefill.step if prefill is not None else result.decode
-        title = "Where the time of a prefill pass goes" if prefill else "Where the time of a decode step goes"
-        heading(title, "step", _data(step, result))
+        heading("Where the time goes", "step", _data(step, result))
         if result.prefill is not None:
             st.segmented_control(
                 "Pass", list(PASSES), default="decode", required=True, format_func=PASSES.__getitem__, key="step_pass",
@@ -45,7 +46,7 @@ def _show(result: Result) -> None:
             st.html(f'<p class="tl-quiet">{escape(_prefill_words(prefill))}</p>')
         st.html(_legend(step, ndp_tier(result)))
         figure = step_chart.figure(step, pen(), ndp_tier(result))
-        draw(figure, f"step-{chosen}", f"{title}. {findings.step_finding(step)}")
+        draw(figure, f"step-{chosen}", f"{PASSES[chosen]} by device and link. {findings.step_finding(step)}")
         st.html(f'<p class="tl-quiet">{escape(_small_print(step))}</p>')
         with st.expander("How busy every device and link is, and what one more unit would give"):
             st.html(_domains(step).html())
@@ -61,14 +62,13 @@ def ndp_tier(result: Result) -> str:
 
 def _legend(step: Step, ndp: str) -> str:
     factor, unit = findings.step_unit(step.total_s)
+    exposed: dict[str, float] = {}
+    for part in step_chart.ordered_parts(step):
+        exposed[part.part] = exposed.get(part.part, 0.0) + part.exposed_s
     items = [
-        LegendItem(
-            Swatch(part_colour(part.part, pen(), ndp)),
-            f"{significant(part.exposed_s * factor)}{NBSP}{unit}",
-            names.part(part.part),
-        )
-        for part in step_chart.ordered_parts(step)
-        if part.exposed_s > 0
+        LegendItem(Swatch(part_colour(part, pen(), ndp)), f"{significant(time * factor)}{NBSP}{unit}", names.part(part))
+        for part, time in exposed.items()
+        if time > 0
     ]
     return tables.inline_legend(items, f"{significant(step.total_s * factor)}{NBSP}{unit}")
 
@@ -117,21 +117,24 @@ def _domains(step: Step) -> Table:
 
 
 def _marginals(result: Result) -> Table:
-    return Table(
-        "What one more unit of each resource would give",
-        ["One more", "TPOT, %", "Output tok/s per system", "Price"],
-        [
-            Row(
-                capital(m.unit),
-                [
-                    signed_percent(m.tpot_change),
-                    ("+" if m.tokens_per_s_system_change > 0 else "") + significant(m.tokens_per_s_system_change),
-                    "" if m.usd_change is None else dollars(m.usd_change),
-                ],
-            )
-            for m in result.marginals
-        ],
-    )
+    """Relative changes; what would change nothing is named in one row."""
+    felt = [m for m in result.marginals if max(abs(m.tpot_change), abs(m.usd_change or 0.0)) >= NEGLIGIBLE]
+    rows = [
+        Row(
+            capital(m.unit),
+            [
+                signed_percent(m.tpot_change),
+                signed_percent(m.tokens_per_s_system_change),
+                "" if m.usd_change is None else signed_percent(m.usd_change),
+            ],
+        )
+        for m in felt
+    ]
+    rest = [m.unit for m in result.marginals if m not in felt]
+    if rest:
+        rows.append(Row("No effect worth naming", ["", "", ""], small="; ".join(rest)))
+    head = ["One more unit", "TPOT, %", "Output tok/s per system, %", "$/M output tokens, %"]
+    return Table("What one more unit of each resource would give", head, rows)
 
 
 def _data(step: Step, result: Result) -> list[Data]:

@@ -8,7 +8,9 @@ from planner.fields import ScenarioError
 from planner.result import Change, Result
 from planner.words import findings
 from planner.words.formats import DASH, dollars, gb, significant
+from planner.words.verdict import change_name, uncapital
 from ui import state
+from ui.safe import md
 from ui.sections.common import Data, say, section
 from ui.tables import Row, Table
 
@@ -46,7 +48,7 @@ def _table(changes: list[Change]) -> Table:
         ["Change", "Memory, GB", "TPOT, s", "Output tok/s per system", "$/M output tokens"],
         [
             Row(
-                change.text.rstrip("."),
+                change_name(change),
                 [
                     DASH if change.tier_used_bytes is None or change.tier_capacity_bytes is None
                     else f"{gb(change.tier_used_bytes)} of {gb(change.tier_capacity_bytes)}",
@@ -62,8 +64,8 @@ def _table(changes: list[Change]) -> Table:
 
 
 def _label(change: Change) -> str:
-    first = change.text.split(" instead of ")[0].rstrip(".")
-    return f"Use {first[:1].lower() + first[1:] if first[1:2].islower() else first}"
+    first = change_name(change).split(" instead")[0].replace("Policy: ", "policy ")
+    return md(f"Use {uncapital(first)}")
 
 
 def _use(changes: dict[str, object]) -> None:
