@@ -10,11 +10,11 @@ from planner.result import Assumption, Cost, Headline, Memory, Result, Step
 from planner.words import names, outlook, verdict
 from planner.words.findings import ordered
 from planner.words.formats import (
+    PREFIXES,
     count,
     dollars,
     gigabytes,
     plain_range,
-    prefixed,
     range_text,
     seconds,
     seconds_unit,
@@ -52,8 +52,10 @@ def report(result: Result) -> str:
 def _opening(result: Result) -> str:
     text = _paragraph(verdict(result))
     if not result.headline.fits:
-        # The verdict leads with the first reason or the tightest tier; every reason stands here in full.
-        text += "".join(_paragraph(f"- {reason}", "  ") for reason in result.headline.reasons)
+        # The verdict leads with the first reason or the tightest tier; every other stands here in full.
+        for reason in result.headline.reasons:
+            said = reason.rstrip(".").casefold() in " ".join(text.split()).casefold()
+            text += "" if said else _paragraph(f"- {reason}", "  ")
         changes = [change for change in (result.memory.changes if result.memory else ()) if change.fits]
         text += "".join(_paragraph(f"- Would fit: {change.text}", "  ") for change in changes)
     text += _paragraph(_ESTIMATE if result.headline.fits else outlook(result))
@@ -165,8 +167,7 @@ def _assumptions(assumptions: tuple[Assumption, ...]) -> str:
     rows = [
         (
             shorten(item.label, 44) + (" (edited)" if item.edited else ""),
-            item.value if isinstance(item.value, str) else f"{_plain(item.value)} {item.unit}".rstrip(),
-            plain_range(item.low, item.high),
+            *_figure(item),
             f"{item.kind}: {shorten(item.source, 40)}",
         )
         for item in kept
@@ -176,9 +177,15 @@ def _assumptions(assumptions: tuple[Assumption, ...]) -> str:
     return text + (f"{count(more)} more in --json.\n" if more else "")
 
 
-def _plain(value: float) -> str:
-    """A figure as it is written in the catalog, with a prefix only where it would run to many digits."""
-    return trimmed(value) if abs(value) < 1e6 else str(prefixed(value, "")).strip()
+def _figure(item: Assumption) -> tuple[str, str]:
+    """Value with unit, and range, both with the same prefix: ``17.2 GB`` and ``8.59 - 68.7``."""
+    if isinstance(item.value, str):
+        return item.value, ""
+    factor, prefix = next(((f, p) for f, p in PREFIXES if abs(item.value) >= f >= 1e6), (1.0, ""))
+    unit = f"{prefix}{item.unit.replace('bytes', 'B', 1)}" if prefix else item.unit
+    ends = [None if end is None else end / factor for end in (item.low, item.high)]
+    shown = significant if prefix else trimmed
+    return f"{shown(item.value / factor)} {unit}".rstrip(), plain_range(*ends)
 
 
 def _paragraph(text: str, indent: str = "") -> str:
