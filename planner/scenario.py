@@ -101,7 +101,7 @@ class RoutingChoice(Part):
     trace: str | None = Field(None, max_length=100, description="id of a shipped trace, when source is trace")
     distribution: Literal["lognormal", "gamma"] = Field("lognormal", description="shape of the popularity")
     sigma: Annotated[float, Field(ge=0, le=4, allow_inf_nan=False)] = Field(
-        0.7, description="standard deviation of ln(load) between the experts of a layer, base and domain together"
+        0.7, description="standard deviation of ln(load) between experts of a layer: base, domain and phase together"
     )
     domain_share: Share = Field(0.5, description="share of that variance which belongs to the domain, not to the model")
     sigma_request: Annotated[float, Field(ge=0, le=4, allow_inf_nan=False)] = Field(
