@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from types import TracebackType
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Response, expect
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 HEIGHTS = {1440: 1000, 400: 860}
 IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"][data-test-connection-state="CONNECTED"]'
+UNFINISHED = '[data-testid="stSkeleton"], [data-stale="true"], .tl-working'
+OTHER_CARDS = """gone => {
+    const values = [...document.querySelectorAll(".tl-card .tl-value")].map(value => value.innerText);
+    return values.length > 0 && values.join(" ").replace(/\\s+/g, " ").trim() !== gone;
+}"""
 LOCAL = ("127.0.0.1", "localhost")
+
+
+@dataclass(frozen=True)
+class Card:
+    """A headline card as it is written: value with unit, range, and the line that says per what."""
+
+    value: str
+    span: str
+    note: str
 
 
 class Visit:
@@ -61,10 +77,10 @@ class Visit:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until the script has ended and nothing shown belongs to an earlier run."""
+        """Wait until the script has ended, nothing shown belongs to an earlier run, and no figure is still to come."""
         self.page.wait_for_selector(IDLE)
-        unfinished = self.page.locator('[data-testid="stSkeleton"], [data-stale="true"]')
-        expect(unfinished).to_have_count(0, timeout=PATIENCE_MS)
+        expect(self.page.locator(UNFINISHED)).to_have_count(0, timeout=PATIENCE_MS)
+        self.page.wait_for_selector(IDLE)
 
     @property
     def text(self) -> str:
@@ -74,3 +90,85 @@ class Visit:
     def key(self, name: str) -> Locator:
         """The element that the page gave this key."""
         return self.page.locator(f".st-key-{name}")
+
+    # The Plan page
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one sentence: the page's heading, without its icon."""
+        return " ".join(self.page.locator("h1").inner_text().split()).partition(" ")[2]
+
+    def cards(self) -> dict[str, Card]:
+        """The headline figures by the name of their card."""
+        self.page.wait_for_selector(".tl-card")
+        found = {}
+        for card in self.page.locator(".tl-card").all():
+
+            def part(name: str, card: Locator = card) -> str:
+                return " ".join(" ".join(card.locator(f".tl-{name}").all_inner_texts()).split())
+
+            found[card.get_attribute("aria-label") or ""] = Card(part("value"), part("span"), part("note"))
+        return found
+
+    def field(self, path: str) -> Locator:
+        """The text field of a scenario's field, for example ``workload.batch``."""
+        return self.key("in-" + path.replace(".", "-")).locator("input")
+
+    def enter(self, path: str, text: str) -> None:
+        """Type into a field and leave it with Enter."""
+        self.field(path).fill(text)
+        self.field(path).press("Enter")
+
+    def choose(self, path: str, text: str) -> None:
+        """Choose an option of a drop-down by typing what it is called."""
+        box = self.field(path)
+        box.click()
+        box.fill(text)
+        self.page.get_by_role("option").first.wait_for()
+        box.press("Enter")
+
+    def await_verdict(self, start: str) -> str:
+        """Wait until the answer begins with these words, and read it."""
+        expect(self.page.locator("h1")).to_contain_text(start, timeout=PATIENCE_MS)
+        self.settle()
+        return self.verdict
+
+    def await_text(self, text: str) -> None:
+        """Wait until the page says this."""
+        self.page.get_by_text(text).first.wait_for()
+
+    def await_address(self, pattern: str) -> str:
+        """Wait until the address matches this regular expression, and read it."""
+        self.page.wait_for_url(re.compile(pattern))
+        return self.page.url
+
+    def await_other_cards(self, before: dict[str, Card]) -> dict[str, Card]:
+        """Wait until the figures differ from ``before``, and read them."""
+        gone = " ".join(card.value for card in before.values())
+        self.page.wait_for_function(OTHER_CARDS, arg=gone)
+        self.settle()
+        return self.cards()
+
+    # Save and Share
+
+    def save(self, name: str, note: str = "") -> None:
+        """Save what is shown under a name."""
+        self.key("save").get_by_role("button").click()
+        self.key("save-name").locator("input").fill(name)
+        self.key("save-note").locator("textarea").fill(note)
+        self.key("save-new").get_by_role("button").click()
+        self.page.get_by_text("Saved as").first.wait_for()
+        self.settle()
+
+    def copy_link(self, number: int = 0) -> str:
+        """Copy a link of the Share dialog by its button, and read it from the clipboard; closes the dialog."""
+        self.key("share").get_by_role("button").click()
+        dialog = self.page.get_by_role("dialog")
+        code = dialog.locator('[data-testid="stCode"]').nth(number)
+        code.hover()
+        code.get_by_role("button").first.click()
+        copied = self.page.evaluate("navigator.clipboard.readText()")
+        self.page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+        self.settle()
+        return str(copied)

@@ -69,7 +69,7 @@ def serving(folder: Path) -> Iterator[Server]:
     prepare(data)
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
-    command += ["--server.address", "127.0.0.1", "--server.port", str(port)]
+    command += ["--server.address", "127.0.0.1", "--server.port", str(port), "--server.fileWatcherType", "none"]
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment(data), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
