@@ -10,9 +10,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 import models
-from hardware import load_system
+from hardware import load_system, systems
 from models import Architecture, LayerWork, formats
-from planner.errors import PlanError
+from planner.errors import PlanError, unknown
 from planner.machine import Machine, machine
 from planner.physics.operation import Array
 from planner.scenario import Scenario
@@ -236,6 +236,8 @@ def architecture(scenario: Scenario) -> Architecture:
     if scenario.model.config is not None:
         text = json.dumps(scenario.model.config, sort_keys=True)
         return _pasted(text, scenario.model.id)
+    if scenario.model.id not in (known := models.model_ids()):
+        raise PlanError(unknown("model.id", scenario.model.id, known))
     return models.load(scenario.model.id)
 
 
@@ -254,7 +256,9 @@ def resolve(scenario: Scenario, overrides: Mapping[str, float] | None = None) ->
         ("policy.expert_format", scenario.policy.expert_format),
     ):
         if fmt is not None and fmt != NATIVE and fmt not in formats.FORMATS:
-            raise PlanError(f"{field_name} is {fmt!r}; it takes native or one of {', '.join(formats.FORMATS)}.")
+            raise PlanError(unknown(field_name, fmt, [NATIVE, *formats.FORMATS]))
+    if scenario.system.id not in (known := [s.id for s in systems()]):
+        raise PlanError(unknown("system.id", scenario.system.id, known))
     system = load_system(scenario.system.id, {**scenario.system.overrides, **(overrides or {})})
     bounce = bool(scenario.policy.options.get("cxl_bounce", False))
     return Context(scenario, arch, models.work(arch), machine(system, cxl_bounce=bounce))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from difflib import get_close_matches
 
-from planner.errors import PlanError
+from planner.errors import PlanError, unknown
 from planner.policies.all_gpu import AllGpu
 from planner.policies.base import Option, Policy, PolicyEntry
 from planner.policies.context_aware import ContextAware
@@ -30,9 +29,7 @@ def catalog() -> tuple[PolicyEntry, ...]:
 def get(policy_id: str) -> Policy:
     """The policy of that id; PlanError with the nearest id otherwise."""
     if policy_id not in _ALL:
-        near = get_close_matches(policy_id, _ALL, 1, 0.3)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise PlanError(f"policy.id is {policy_id[:60]!r}; it takes one of {', '.join(_ALL)}.{hint}")
+        raise PlanError(unknown("policy.id", policy_id, list(_ALL)))
     return _ALL[policy_id]
 
 
@@ -42,9 +39,7 @@ def check_options(policy: Policy, options: Mapping[str, bool | int | float | str
     for name, value in options.items():
         field = f"policy.options.{name}"
         if name not in known:
-            near = get_close_matches(name, known, 1, 0.3)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise PlanError(f"{policy.name} has no option {name[:60]!r}; it takes {', '.join(known) or 'none'}.{hint}")
+            raise PlanError(unknown(f"policy.options, an option of {policy.id},", name, list(known)))
         option = known[name]
         shown = repr(value)[:60]
         if option.type == "bool" and not isinstance(value, bool):
