@@ -140,6 +140,8 @@ class Policy(ABC):
             return asked
         if "host" not in self.kv_choices or ctx.machine.dram is None or ctx.machine.unified_memory:
             return "gpu"
+        if ctx.scenario.policy.attention_device == "cpu":  # attention is computed where the cache lies
+            return "host"
         w = ctx.scenario.workload
         least = ctx.scenario.policy.gpu_experts_per_layer
         if least is None:
@@ -154,7 +156,10 @@ class Policy(ABC):
         asked = ctx.scenario.policy.attention_device
         if asked == "cpu":
             if kv_location != "host":
-                raise PlanError("policy.attention_device is 'cpu', which needs policy.kv_location 'host'.")
+                raise PlanError(
+                    f"policy.attention_device is 'cpu', which needs the KV cache in host memory; {self.name} keeps it in "
+                    "HBM here, so policy.attention_device takes auto or gpu."
+                )
             if ctx.machine.cpu is None:
                 raise PlanError("policy.attention_device is 'cpu'; this system has no CPU figures.")
             return "cpu"

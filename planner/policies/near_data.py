@@ -52,10 +52,10 @@ def homes(ctx: Context, load: Array, kind: str, placed: NDArray[np.bool_]) -> ND
 
 
 def host_read_rate(ctx: Context, kind: str) -> float:
-    """Bytes/s at which a host read occupies one unit: rank time, or its channel's share if the DIMM is excluded."""
+    """Bytes/s at which a host read occupies one unit: rank time, or its channel's rate if the DIMM is excluded."""
     ndp, dram = ndp_of(ctx, kind), ctx.machine.dram
     if kind == "dimm_ndp" and ctx.option("whole_dimm_exclusion", False) and dram is not None:
-        return dram.bandwidth_bytes_per_s / max(dram.dimms / max(ctx.machine.nodes, 1), 1)
+        return dram.channel_bandwidth_bytes_per_s
     return ndp.rank_bandwidth_bytes_per_s
 
 
