@@ -15,8 +15,8 @@ ICON = HERE / "assets" / "icon.png"
 STYLE = HERE / "style.css"
 
 
-def main() -> None:
-    """One run of the app."""
+def main(first: str = "plan") -> None:
+    """One run of the app; ``first`` is the page that an address without a path opens."""
     st.set_page_config(page_title="Tierline", page_icon=ICON, layout="wide", initial_sidebar_state=340)
     st.html(STYLE)
     st.html(_variables())
@@ -26,14 +26,16 @@ def main() -> None:
             _plan,
             title="Plan",
             icon=":material/tune:",
-            default=True,
+            default=first == "plan",
+            url_path="" if first == "plan" else "plan",
             help="Where every expert lives, how fast it runs, what it draws and what it costs.",
         ),
         "scenarios": st.Page(
             _scenarios,
             title="Scenarios",
             icon=":material/folder_open:",
-            url_path="scenarios",
+            default=first == "scenarios",
+            url_path="" if first == "scenarios" else "scenarios",
             help="The library of saved scenarios.",
         ),
     }

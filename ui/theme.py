@@ -22,6 +22,7 @@ LINK = "#56B4E9"
 # How far a colour is mixed with white, by bits per weight: 16 bit is the tier's own colour.
 BITS_MIX: tuple[tuple[float, float], ...] = ((16, 0.0), (8, 0.18), (4, 0.42), (3, 0.58), (2, 0.73), (1, 0.86))
 SLATE = "#2B3A55"
+NEAR_BLACK = "#0B0E14"  # the page's ink is too pale on the blue of 8-bit experts in HBM
 
 # Ten steps of viridis: the one sequential scale, for load.
 VIRIDIS: tuple[str, ...] = (
@@ -131,8 +132,8 @@ def contrast(first: str, second: str) -> float:
 
 
 def text_on(*colours: str) -> str:
-    """White or ink, whichever is read better on the worst of ``colours``."""
-    return max(("#FFFFFF", LIGHT.text), key=lambda text: min(contrast(text, colour) for colour in colours))
+    """White or near black, whichever is read better on the worst of ``colours``."""
+    return max(("#FFFFFF", NEAR_BLACK), key=lambda text: min(contrast(text, colour) for colour in colours))
 
 
 def rgba(colour: str, alpha: float) -> str:

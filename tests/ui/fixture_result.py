@@ -41,7 +41,7 @@ GB = 1e9
 def placement(
     layers: int, experts: int, tokens: float, cut: list[tuple[str, float, str, float]], seed: int
 ) -> Placement:
-    """Experts of each layer sorted into classes by a noisy view of their load; ``cut`` holds (tier, bits, format, share)."""
+    """Experts of each layer in classes by a noisy view of their load; ``cut``: (tier, bits, format, share)."""
     rng = random.Random(seed)
     load, learned, klass = [], [], []
     for _ in range(layers):
@@ -144,22 +144,53 @@ def shares(values: list[tuple[str, str, float]]) -> tuple[Share, ...]:
 
 ASSUMPTIONS = (
     Assumption(
-        path="policy.weight_bits", label="Expert bits on CPU", value=8.0, unit="bit", source="your choice in Policy",
-        kind="assumed", edited=True, moves_tpot=(-0.31, -0.31),
+        path="policy.weight_bits",
+        label="Expert bits on CPU",
+        value=8.0,
+        unit="bit",
+        source="your choice in Policy",
+        kind="assumed",
+        edited=True,
+        moves_tpot=(-0.31, -0.31),
     ),
     Assumption(
-        path="dram.read_efficiency", label="Host DRAM, achieved share of peak", value=0.78, unit="", low=0.68, high=0.86,
-        source="STREAM on Xeon 8470", date="2025-06", kind="measured", moves_tpot=(0.14, -0.09), moves_cost=(0.13, -0.08),
+        path="dram.read_efficiency",
+        label="Host DRAM, achieved share of peak",
+        value=0.78,
+        unit="",
+        low=0.68,
+        high=0.86,
+        source="STREAM on Xeon 8470",
+        date="2025-06",
+        kind="measured",
+        moves_tpot=(0.14, -0.09),
+        moves_cost=(0.13, -0.08),
     ),
     Assumption(
-        path="routing.sigma", label="Load skew σ of experts", value=0.7, unit="", low=0.5, high=0.9,
-        source="4 traces, held-out tokens", kind="fitted", moves_tpot=(0.08, -0.05),
+        path="routing.sigma",
+        label="Load skew σ of experts",
+        value=0.7,
+        unit="",
+        low=0.5,
+        high=0.9,
+        source="4 traces, held-out tokens",
+        kind="fitted",
+        moves_tpot=(0.08, -0.05),
     ),
     Assumption(
-        path="gpu.price_usd", label="GPU price", value=28000.0, unit="USD", low=24000.0, high=33000.0, source="list prices",
-        date="2024-12", kind="datasheet", moves_tpot=(0.0, 0.0), moves_cost=(-0.07, 0.09),
+        path="gpu.price_usd",
+        label="GPU price",
+        value=28000.0,
+        unit="USD",
+        low=24000.0,
+        high=33000.0,
+        source="list prices",
+        date="2024-12",
+        kind="datasheet",
+        moves_tpot=(0.0, 0.0),
+        moves_cost=(-0.07, 0.09),
     ),
-)  # fmt: skip
+)
 
 
 def _summaries(layers: int, experts: int, top_k: int, name: str) -> dict:
@@ -219,20 +250,30 @@ def _money(j: float, usd: float) -> dict:
     energy = [
         ("gpu", "GPU", 0.3625),
         ("cpu", "CPU", 0.3236),
-        ("dimms", "DIMMs", 0.1361), ("ndp", "DIMM-NDP", 0.05),
+        ("dimms", "DIMMs", 0.1361),
+        ("ndp", "DIMM-NDP", 0.05),
         ("chassis", "Chassis and links", 0.1278),
     ]
     cost = [
         ("gpu", "GPU", 0.4706),
         ("cpu", "CPU", 0.1563),
-        ("dimms", "DIMMs", 0.2021), ("ndp", "DIMM-NDP", 0.05),
+        ("dimms", "DIMMs", 0.2021),
+        ("ndp", "DIMM-NDP", 0.05),
         ("chassis", "Chassis and links", 0.0958),
         ("electricity", "Electricity while working", 0.0252),
     ]
     return {
         "energy": Energy(
             by_device=shares([(i, n, v * j) for i, n, v in energy]),
-            by_movement=shares([("static", "static", 0.3 * j), ("compute", "compute", 0.2 * j), ("hbm", "HBM", 0.2 * j), ("dram", "DRAM", 0.25 * j), ("link", "link", 0.05 * j)]),
+            by_movement=shares(
+                [
+                    ("static", "static", 0.3 * j),
+                    ("compute", "compute", 0.2 * j),
+                    ("hbm", "HBM", 0.2 * j),
+                    ("dram", "DRAM", 0.25 * j),
+                    ("link", "link", 0.05 * j),
+                ]
+            ),
             j_per_output_token=j,
             j_per_input_token=0.2 * j,
             average_w=634.0,
@@ -243,7 +284,15 @@ def _money(j: float, usd: float) -> dict:
         "cost": Cost(
             mode="owned",
             capex_usd=62_000.0,
-            bill_of_materials=shares([("gpu", "GPU", 28_000.0), ("cpu", "CPU", 9_000.0), ("dimms", "DIMMs", 14_000.0), ("ndp", "DIMM-NDP", 5_000.0), ("chassis", "Chassis and links", 6_000.0)]),
+            bill_of_materials=shares(
+                [
+                    ("gpu", "GPU", 28_000.0),
+                    ("cpu", "CPU", 9_000.0),
+                    ("dimms", "DIMMs", 14_000.0),
+                    ("ndp", "DIMM-NDP", 5_000.0),
+                    ("chassis", "Chassis and links", 6_000.0),
+                ]
+            ),
             by_part=shares([(i, n, v * usd) for i, n, v in cost]),
             usd_per_hour=2.27,
             usd_per_million_input_tokens=0.3 * usd,
@@ -258,7 +307,7 @@ def _money(j: float, usd: float) -> dict:
             usd_per_month=1_660.0,
             average_kw=0.634,
         ),
-    }  # fmt: skip
+    }
 
 
 @cache
@@ -296,41 +345,99 @@ def large() -> Result:
     )
     tpot = decode.total_s
     return _result(
-        scenario, 59, 160, "deepseek-ai/DeepSeek-V2", 6,
+        scenario,
+        59,
+        160,
+        "deepseek-ai/DeepSeek-V2",
+        6,
         headline=Headline(
-            fits=True, ttft_s=3.1, tpot_s=tpot, tokens_per_s_user=1 / tpot, tokens_per_s_system=512 / tpot,
-            tokens_per_s_end_to_end=402.0, prefill_tokens_per_s=2640.0, energy_j_per_output_token=0.72,
-            usd_per_million_input_tokens=0.357, usd_per_million_output_tokens=1.19, usd_per_month=1660.0, systems_needed=1,
+            fits=True,
+            ttft_s=3.1,
+            tpot_s=tpot,
+            tokens_per_s_user=1 / tpot,
+            tokens_per_s_system=512 / tpot,
+            tokens_per_s_end_to_end=402.0,
+            prefill_tokens_per_s=2640.0,
+            energy_j_per_output_token=0.72,
+            usd_per_million_input_tokens=0.357,
+            usd_per_million_output_tokens=1.19,
+            usd_per_month=1660.0,
+            systems_needed=1,
             bound_by="dram",
             intervals={
-                "ttft_s": (2.6, 3.9), "tpot_s": (0.49, 0.70), "tokens_per_s_system": (731.0, 1040.0),
-                "energy_j_per_output_token": (0.6, 0.86), "usd_per_million_output_tokens": (0.95, 1.52),
+                "ttft_s": (2.6, 3.9),
+                "tpot_s": (0.49, 0.70),
+                "tokens_per_s_system": (731.0, 1040.0),
+                "energy_j_per_output_token": (0.6, 0.86),
+                "usd_per_million_output_tokens": (0.95, 1.52),
             },
         ),
         placement=placement(
-            59, 160, 512 * 6.0,
-            [("gpu", 16, "bf16", 0.05), ("host", 8, "int8", 0.275), ("dimm_ndp", 8, "int8", 0.225), ("dimm_ndp", 4, "int4", 0.45)], 3,
+            59,
+            160,
+            512 * 6.0,
+            [
+                ("gpu", 16, "bf16", 0.05),
+                ("host", 8, "int8", 0.275),
+                ("dimm_ndp", 8, "int8", 0.225),
+                ("dimm_ndp", 4, "int4", 0.45),
+            ],
+            3,
         ),
         decode=decode,
         prefill=Prefill(
-            step=prefill, mode="stream", tokens_per_pass=8192, passes_per_prompt=1, prompt_s=3.1,
+            step=prefill,
+            mode="stream",
+            tokens_per_pass=8192,
+            passes_per_prompt=1,
+            prompt_s=3.1,
             alternatives={"stream": 3.1, "cpu": 9.4, "gpu": None},
         ),
         memory=Memory(
             tiers=(
-                tier("GPU HBM", "gpu", 85.9, [("attention", 17.9), ("dense and shared", 8.1), ("experts on GPU", 22.3), ("KV cache", 27.2), ("activations", 1.9), ("reserve", 3.2)]),
-                tier("Host DIMMs", "host", 2200.0, [("experts on CPU", 61.3), ("experts on NDP", 102.0), ("reserve", 44.0)]),
+                tier(
+                    "GPU HBM",
+                    "gpu",
+                    85.9,
+                    [
+                        ("attention", 17.9),
+                        ("dense and shared", 8.1),
+                        ("experts on GPU", 22.3),
+                        ("KV cache", 27.2),
+                        ("activations", 1.9),
+                        ("reserve", 3.2),
+                    ],
+                ),
+                tier(
+                    "Host DIMMs",
+                    "host",
+                    2200.0,
+                    [("experts on CPU", 61.3), ("experts on NDP", 102.0), ("reserve", 44.0)],
+                ),
             ),
-            largest_batch=611, largest_context_tokens=917,
+            largest_batch=611,
+            largest_context_tokens=917,
         ),
         **_money(0.72, 1.19),
         assumptions=ASSUMPTIONS,
         marginals=(
-            Marginal(resource="dram", unit="one more memory channel", tpot_change=-0.048, tokens_per_s_system_change=44.0, usd_change=310.0),
-            Marginal(resource="gpu", unit="one more GPU", tpot_change=-0.004, tokens_per_s_system_change=3.5, usd_change=28_000.0),
+            Marginal(
+                resource="dram",
+                unit="one more memory channel",
+                tpot_change=-0.048,
+                tokens_per_s_system_change=44.0,
+                usd_change=310.0,
+            ),
+            Marginal(
+                resource="gpu",
+                unit="one more GPU",
+                tpot_change=-0.004,
+                tokens_per_s_system_change=3.5,
+                usd_change=28_000.0,
+            ),
         ),
         warnings=("NDP rates are published simulation: outside what was validated.",),
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -350,24 +457,51 @@ def small() -> Result:
     )
     tpot = decode.total_s
     return _result(
-        scenario, 32, 8, "mistralai/Mixtral-8x7B-v0.1", 2,
+        scenario,
+        32,
+        8,
+        "mistralai/Mixtral-8x7B-v0.1",
+        2,
         headline=Headline(
-            fits=True, ttft_s=0.061, tpot_s=tpot, tokens_per_s_user=1 / tpot, tokens_per_s_system=32 / tpot,
-            tokens_per_s_end_to_end=1190.0, prefill_tokens_per_s=16_800.0, energy_j_per_output_token=1.05,
-            usd_per_million_input_tokens=0.05, usd_per_million_output_tokens=0.88, usd_per_month=3410.0, systems_needed=1,
+            fits=True,
+            ttft_s=0.061,
+            tpot_s=tpot,
+            tokens_per_s_user=1 / tpot,
+            tokens_per_s_system=32 / tpot,
+            tokens_per_s_end_to_end=1190.0,
+            prefill_tokens_per_s=16_800.0,
+            energy_j_per_output_token=1.05,
+            usd_per_million_input_tokens=0.05,
+            usd_per_million_output_tokens=0.88,
+            usd_per_month=3410.0,
+            systems_needed=1,
             bound_by="hbm",
         ),
         placement=placement(32, 8, 64.0, [("gpu", 16, "bf16", 1.0)], 5),
         decode=decode,
         memory=Memory(
             tiers=(
-                tier("GPU HBM", "gpu", 171.8, [("attention", 2.9), ("dense and shared", 0.6), ("experts on GPU", 90.2), ("KV cache", 5.4), ("activations", 1.2), ("reserve", 6.4)], 2),
+                tier(
+                    "GPU HBM",
+                    "gpu",
+                    171.8,
+                    [
+                        ("attention", 2.9),
+                        ("dense and shared", 0.6),
+                        ("experts on GPU", 90.2),
+                        ("KV cache", 5.4),
+                        ("activations", 1.2),
+                        ("reserve", 6.4),
+                    ],
+                    2,
+                ),
             ),
-            largest_batch=390, largest_context_tokens=15_600,
+            largest_batch=390,
+            largest_context_tokens=15_600,
         ),
         **_money(1.05, 0.88),
         assumptions=ASSUMPTIONS[1:],
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -380,26 +514,69 @@ def unfit() -> Result:
         policy=PolicyChoice(id="context-aware", weight_bits=3.0),
     )
     return _result(
-        scenario, 56, 8, "mistralai/Mixtral-8x22B-v0.1", 2,
+        scenario,
+        56,
+        8,
+        "mistralai/Mixtral-8x22B-v0.1",
+        2,
         headline=Headline(fits=False, reasons=("GPU HBM needs 91.9 GB and has 85.9 GB.",)),
         placement=placement(
-            56, 8, 128.0, [("cxl_ndp", 4, "gptq4", 0.22), ("cxl_ndp", 3, "gptq3", 0.57), ("cxl_ndp", 2, "gptq2", 0.21)], 7
+            56,
+            8,
+            128.0,
+            [("cxl_ndp", 4, "gptq4", 0.22), ("cxl_ndp", 3, "gptq3", 0.57), ("cxl_ndp", 2, "gptq2", 0.21)],
+            7,
         ),
         memory=Memory(
             tiers=(
-                tier("GPU HBM", "gpu", 85.9, [("attention", 9.9), ("dense and shared", 0.8), ("expert buffer", 1.2), ("KV cache", 75.2), ("activations", 1.6), ("reserve", 3.2)]),
+                tier(
+                    "GPU HBM",
+                    "gpu",
+                    85.9,
+                    [
+                        ("attention", 9.9),
+                        ("dense and shared", 0.8),
+                        ("expert buffer", 1.2),
+                        ("KV cache", 75.2),
+                        ("activations", 1.6),
+                        ("reserve", 3.2),
+                    ],
+                ),
                 tier("CXL-NDP", "cxl_ndp", 512.0, [("experts on CXL-NDP", 50.8)]),
             ),
             first_unfit="the KV cache",
-            largest_batch=58, largest_context_tokens=4690,
+            largest_batch=58,
+            largest_context_tokens=4690,
             changes=(
-                Change(text="Batch 58 instead of 64", set={"workload.batch": 58}, fits=True, tier_used_bytes=84.8e9, tier_capacity_bytes=85.9e9, tpot_s=0.118, tokens_per_s_system=492.0, usd_per_million_output_tokens=1.74),
-                Change(text="KV cache FP8 instead of BF16", set={"model.kv_format": "fp8"}, fits=True, tier_used_bytes=54.3e9, tier_capacity_bytes=85.9e9, tpot_s=0.104, tokens_per_s_system=615.0, usd_per_million_output_tokens=1.39),
-                Change(text="Weights on the GPU in INT4 instead of BF16", set={"model.weight_format": "int4-g128"}, fits=False),
+                Change(
+                    text="Batch 58 instead of 64",
+                    set={"workload.batch": 58},
+                    fits=True,
+                    tier_used_bytes=84.8e9,
+                    tier_capacity_bytes=85.9e9,
+                    tpot_s=0.118,
+                    tokens_per_s_system=492.0,
+                    usd_per_million_output_tokens=1.74,
+                ),
+                Change(
+                    text="KV cache FP8 instead of BF16",
+                    set={"model.kv_format": "fp8"},
+                    fits=True,
+                    tier_used_bytes=54.3e9,
+                    tier_capacity_bytes=85.9e9,
+                    tpot_s=0.104,
+                    tokens_per_s_system=615.0,
+                    usd_per_million_output_tokens=1.39,
+                ),
+                Change(
+                    text="Weights on the GPU in INT4 instead of BF16",
+                    set={"model.weight_format": "int4-g128"},
+                    fits=False,
+                ),
             ),
         ),
         assumptions=ASSUMPTIONS[1:3],
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -407,6 +584,10 @@ def lacking() -> Result:
     """A policy whose parts the system lacks: an answer without ledger, step or cost."""
     scenario = Scenario(policy=PolicyChoice(id="trimoe"))
     return _result(
-        scenario, 32, 8, "mistralai/Mixtral-8x7B-v0.1", 2,
+        scenario,
+        32,
+        8,
+        "mistralai/Mixtral-8x7B-v0.1",
+        2,
         headline=Headline(fits=False, reasons=("TriMoE needs NDP on the DIMMs, which 2 × H100 SXM does not have.",)),
-    )  # fmt: skip
+    )

@@ -7,6 +7,7 @@ from html import escape
 import streamlit as st
 
 from hardware import Figure, HardwareError, PathSpec, System, load_system, path_schema, systems
+from hardware.catalog import GROUPS
 from planner.fields import ScenarioError
 from planner.words.formats import capital
 from ui import state, typed, units
@@ -66,7 +67,7 @@ def _edits(system: System) -> None:
 
 def _editor(system: System) -> None:
     specs = path_schema()
-    groups = list(dict.fromkeys(spec.group for spec in specs))
+    groups = sorted({spec.group for spec in specs}, key=GROUPS.index)
     group = st.selectbox("Figures of", groups, key="hw-group", persist_state="session", help="Which figures to show.")
     everything = st.toggle("Also those that rarely matter", key="hw-all", persist_state="session")
     base = load_system(system.id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -36,7 +38,7 @@ def show_group() -> None:
         "Model",
         options,
         key="in.model.id",
-        format_func=lambda value: _name(entries.get(value), value),
+        format_func=partial(_name, entries, chosen.id),
         help="By vendor; type to search. Its id is the Hugging Face id.",
         label_visibility="collapsed",
         on_change=_chosen,
@@ -54,9 +56,10 @@ def show_group() -> None:
         _paste()
 
 
-def _name(entry: CatalogEntry | None, value: str) -> str:
+def _name(entries: Mapping[str, CatalogEntry], pasted: str, value: str) -> str:
+    entry = entries.get(value)
     if entry is None:
-        return f"Pasted: {state.current().model.id}" if value == PASTED else value
+        return f"Pasted: {pasted}" if value == PASTED else value
     return f"{entry.group} \u00b7 {entry.name}" + ("" if entry.plannable else " (counts only)")
 
 
