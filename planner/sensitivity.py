@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hardware import path_schema
 from planner.evaluate import Evaluation, evaluate
 from planner.result import Marginal
 
@@ -30,6 +31,7 @@ def marginals(found: Evaluation) -> tuple[Marginal, ...]:
     scenario = found.ctx.scenario
     base = evaluate(scenario, quick=True).figures()
     system = found.ctx.machine.figures.system
+    upper = {spec.path: spec.upper for spec in path_schema()}
     rows = []
     for path, unit, words in UNITS:
         value = system.get(path)
@@ -42,6 +44,8 @@ def marginals(found: Evaluation) -> tuple[Marginal, ...]:
                 rate = system.get(other)
                 if rate:
                     changes[other] = rate * (1 + SHARE)
+        if any(more > upper[name] for name, more in changes.items()):
+            continue  # a figure at its upper bound has no one more unit
         changed = evaluate(scenario, changes, quick=True).figures()
         if not changed:
             continue

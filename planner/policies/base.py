@@ -157,8 +157,8 @@ class Policy(ABC):
         if asked == "cpu":
             if kv_location != "host":
                 raise PlanError(
-                    f"policy.attention_device is 'cpu', which needs the KV cache in host memory; {self.name} keeps it in "
-                    "HBM here, so policy.attention_device takes auto or gpu."
+                    "policy.attention_device is 'cpu', which needs policy.kv_location 'host'; the KV cache is in HBM "
+                    "here, so it takes auto or gpu."
                 )
             if ctx.machine.cpu is None:
                 raise PlanError("policy.attention_device is 'cpu'; this system has no CPU figures.")
