@@ -109,7 +109,7 @@ def evaluate(
 def _routing(ctx: Context, policy: Policy, ready: Prepared, quick: bool) -> RoutingState:
     sequences = policy.sequences_per_pass(ctx, ready.layout)
     asked = ctx.scenario.routing.steps
-    steps = asked or automatic_steps(sequences, ctx.moe_layers, ctx.experts)
+    steps = asked or policy.steps_wanted(ctx) or automatic_steps(sequences, ctx.moe_layers, ctx.experts)
     state = routing_state(
         ctx.scenario.routing,
         ctx.arch.id,

@@ -15,6 +15,7 @@ from planner.evaluate import Evaluation, evaluate
 from planner.placement import placement_record
 from planner.ranges import NO_RANGES, Ranges, ranges
 from planner.result import (
+    Details,
     Headline,
     ModelSummary,
     PolicySummary,
@@ -54,8 +55,15 @@ def plan(scenario: Scenario, *, with_ranges: bool = True, with_marginals: bool =
         capacity=found.capacity,
         assumptions=assumptions(found, spread),
         marginals=marginals(found) if with_marginals and found.fits else (),
+        details=_details(found),
         warnings=found.warnings,
     )
+
+
+def _details(found: Evaluation) -> Details | None:
+    if found.placed is None or found.ready is None or found.routing is None:
+        return None
+    return found.policy.details(found.ctx, found.ready, found.placed, found.routing)
 
 
 @lru_cache(maxsize=1)

@@ -18,7 +18,7 @@ from planner.physics import attention
 from planner.physics.experts import Stored
 from planner.physics.memory import Ledger, fits
 from planner.physics.operation import Array
-from planner.result import TIERS
+from planner.result import TIERS, Details
 from planner.routing import RoutingState
 from planner.step import Pass
 
@@ -203,6 +203,14 @@ class Policy(ABC):
     def prompt_extra_s(self, ctx: Context, ready: Prepared, placed: Placed, prefill_s: float) -> float:
         """Seconds added to a prompt's prefill, such as a hot-set migration that prefill does not hide."""
         return 0.0
+
+    def steps_wanted(self, ctx: Context) -> int | None:
+        """Decode steps to sample if the scenario leaves it open; None = automatic. Caches ask for a longer history."""
+        return None
+
+    def details(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Details | None:
+        """What this policy has to tell beyond placement and times."""
+        return None
 
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
         return self.sentence
