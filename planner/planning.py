@@ -11,6 +11,7 @@ import models
 from planner import ENGINE_VERSION
 from planner.advice import memory_record
 from planner.assumptions import assumptions
+from planner.bound import bound
 from planner.evaluate import Evaluation, evaluate
 from planner.placement import placement_record
 from planner.ranges import NO_RANGES, Ranges, ranges
@@ -56,6 +57,7 @@ def plan(scenario: Scenario, *, with_ranges: bool = True, with_marginals: bool =
         assumptions=assumptions(found, spread),
         marginals=marginals(found) if with_marginals and found.fits else (),
         details=_details(found),
+        bound=bound(found) if with_marginals else None,
         warnings=found.warnings,
     )
 
