@@ -44,7 +44,7 @@ def marginals(found: Evaluation) -> tuple[Marginal, ...]:
                 rate = system.get(other)
                 if rate:
                     changes[other] = rate * (1 + SHARE)
-        if any(more > upper[name] for name, more in changes.items()):
+        if any(raised > upper[name] for name, raised in changes.items()):
             continue  # a figure at its upper bound has no one more unit
         changed = evaluate(scenario, changes, quick=True).figures()
         if not changed:

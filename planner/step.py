@@ -43,6 +43,7 @@ class Flows:
     cpu_flop: float = 0.0
     dram_bytes: float = 0.0  # over the host channels: CPU experts, DMA and KV together
     ndp_flop: float = 0.0
+    ndp_peak_s: float = 0.0  # unit-seconds of either kind of near-data unit at the peak of its number format
     ndp_bytes: float = 0.0
     ndp_host_bytes: float = 0.0  # host reads that occupy ranks of NDP DIMMs
     cxl_flop: float = 0.0
@@ -176,9 +177,9 @@ def floors_s(flows: Flows, machine: Machine) -> tuple[float, float]:
             bytes_s.append(amount / capacities[name][0])
     if machine.cpu:
         flop_s.append(flows.cpu_flop / (machine.cpu.peak_flop_per_s * machine.nodes))
-    for ndp, flop in ((machine.dimm_ndp, flows.ndp_flop), (machine.cxl_ndp, flows.cxl_flop)):
-        if ndp:
-            flop_s.append(flop / (ndp.peak_flop_per_s * ndp.units * machine.nodes))
+    ndp = machine.dimm_ndp if flows.ndp_flop else machine.cxl_ndp
+    if ndp:
+        flop_s.append(flows.ndp_peak_s / (ndp.units * machine.nodes))
     return max(bytes_s), max(flop_s)
 
 
@@ -231,8 +232,7 @@ def _domains(lanes: dict[Lane, float], flows: Flows, machine: Machine, step_s: f
     ndp = machine.dimm_ndp if flows.ndp_flop else machine.cxl_ndp
     if ndp and (flows.ndp_flop or flows.cxl_flop):
         dimm = flows.ndp_flop > 0
-        flop = flows.ndp_flop if dimm else flows.cxl_flop
-        share = flop / (ndp.peak_flop_per_s * ndp.units * machine.nodes * step_s)
+        share = flows.ndp_peak_s / (ndp.units * machine.nodes * step_s)
         add("ndp", "ndp", share, **moved("ndp" if dimm else "cxl", flows.ndp_bytes if dimm else flows.cxl_bytes))
     if flows.pcie_bytes and "pcie" in capacities:
         add("link", "link", **moved("pcie", flows.pcie_bytes))

@@ -89,6 +89,26 @@ def count_gpu(
     flows.hbm_achieved_s += moved / gpu.bandwidth_bytes_per_s
 
 
+def count_ndp(
+    ctx: Context, flows: Flows, counts: Counts, mask: NDArray[np.bool_], stored: Stored, kind: str, mapping: str
+) -> None:
+    """Add FLOP, bytes and unit-seconds at peak of experts computed on near-data units, mean over samples."""
+    ndp = ctx.machine.dimm_ndp if kind == "dimm_ndp" else ctx.machine.cxl_ndp
+    assert ndp is not None
+    pairs, moved = tokens_and_bytes(counts, mask, stored.bytes)
+    flop = 2.0 * ctx.expert_parameters * pairs
+    width = 1.0
+    if mapping == "scaled" and pairs > 0:  # throughput grows as 16 / bits, and so does the peak
+        width = float((np.where(mask, counts, 0) * stored.bits).sum()) / counts.shape[0] / pairs / 16.0
+    flows.ndp_peak_s += flop * width / ndp.peak_flop_per_s
+    if kind == "dimm_ndp":
+        flows.ndp_flop += flop
+        flows.ndp_bytes += moved
+    else:
+        flows.cxl_flop += flop
+        flows.cxl_bytes += moved
+
+
 def tokens_and_bytes(counts: Counts, mask: NDArray[np.bool_], stored_bytes: Array) -> tuple[float, float]:
     """Token-expert pairs and bytes of the masked experts that are hit, mean over samples, all layers together."""
     samples = counts.shape[0]

@@ -106,7 +106,8 @@ def add_ndp(
     ``host_reads`` [samples, layers, experts] are bytes that others read from the units in the same phase.
     """
     ndp = ndp_of(ctx, kind)
-    work = experts.on_ndp(ctx, counts, stored, kind, str(ctx.option("ndp_compute", "gemv"))).only(mask)
+    mapping = str(ctx.option("ndp_compute", "gemv"))
+    work = experts.on_ndp(ctx, counts, stored, kind, mapping).only(mask)
     seconds = work.seconds
     waits = np.where(work.compute_s >= work.bytes_s, seconds, 0.0)
     own, compute = per_unit(seconds, home, ndp.units), per_unit(waits, home, ndp.units)
@@ -121,14 +122,7 @@ def add_ndp(
     on_compute = of_busiest(compute)
     phase.add("ndp", "routed_ndp", "ndp_compute", spread(ctx, on_compute))
     phase.add("ndp", "routed_ndp", "ndp_memory", spread(ctx, of_busiest(own) - on_compute + of_busiest(taken)))
-    pairs, moved = experts.tokens_and_bytes(counts, mask, stored.bytes)
-    flop = 2.0 * ctx.expert_parameters * pairs
-    if kind == "dimm_ndp":
-        run.flows.ndp_flop += flop
-        run.flows.ndp_bytes += moved
-    else:
-        run.flows.cxl_flop += flop
-        run.flows.cxl_bytes += moved
+    experts.count_ndp(ctx, run.flows, counts, mask, stored, kind, mapping)
     _add_activations(ctx, run, phase, kind, counts, mask)
 
 

@@ -303,9 +303,8 @@ class TriMoe(Policy):
         pairs, _ = experts.tokens_and_bytes(counts, on_cpu, placed.stored.bytes)
         flows.cpu_flop += 2.0 * ctx.expert_parameters * pairs
         flows.dram_bytes += float(reads.sum()) / samples
-        pairs, moved = experts.tokens_and_bytes(counts, on_ndp, placed.stored.bytes)
-        flows.ndp_flop += 2.0 * ctx.expert_parameters * pairs
-        flows.ndp_bytes += moved
+        mapping = str(ctx.option("ndp_compute", "gemv"))
+        experts.count_ndp(ctx, flows, counts, on_ndp, placed.stored, "dimm_ndp", mapping)
         flows.ndp_host_bytes += float(reads.sum()) / samples
 
     @staticmethod
