@@ -101,8 +101,12 @@ class Policy(ABC):
     def least_resident(self, ctx: Context) -> int:
         return 0
 
+    def check(self, ctx: Context) -> None:  # noqa: B027 (a hook: most policies take everything)
+        """Refuse what this policy cannot do with these formats or this model: PlanError, one sentence."""
+
     def prepare(self, ctx: Context) -> Prepared:
         """Choose what the scenario leaves open: KV in HBM if it fits there, then as many resident experts as fit."""
+        self.check(ctx)
         layout = self.layout(ctx)
         location = self._kv_location(ctx, layout)
         w = ctx.scenario.workload

@@ -24,7 +24,7 @@ from planner.physics.memory import Ledger
 from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mean_expert_bytes, mixed_widths
 from planner.policies.hybrid import hybrid_gpu_tier, streamed_prefill
 from planner.policies.monde import near_data_ledger
-from planner.policies.near_data import BOUNCE, NDP_COMPUTE, homes, near_data_pass
+from planner.policies.near_data import BOUNCE, NDP_COMPUTE, check_widths, homes, near_data_pass
 from planner.routing import RoutingState
 from planner.step import Pass
 
@@ -69,6 +69,12 @@ class ContextAware(Policy):
         BOUNCE,
     )
     notes = ("Losses of the selector are a surrogate (Lloyd-Max error times an assumed sensitivity), not measured.",)
+
+    def check(self, ctx: Context) -> None:
+        if self._budget(ctx) is None:
+            check_widths(ctx, "cxl_ndp", (w for w, _ in ctx.other_widths()))
+        if ctx.option("keep_originals", True):
+            check_widths(ctx, "cxl_ndp", (ctx.gpu_width,))  # prefill computes them there
 
     def _budget(self, ctx: Context) -> float | None:
         """Average bits for the selector; None when one stored format was asked for instead."""

@@ -22,7 +22,7 @@ from planner.policies.base import (
     mixed_widths,
 )
 from planner.policies.hybrid import add_host_kv, hybrid_gpu_tier, streamed_prefill
-from planner.policies.near_data import BOUNCE, EXCLUSION, NDP_COMPUTE, homes, kind_of, near_data_pass
+from planner.policies.near_data import BOUNCE, EXCLUSION, NDP_COMPUTE, check_widths, homes, kind_of, near_data_pass
 from planner.routing import RoutingState
 from planner.step import Pass
 
@@ -50,6 +50,9 @@ class Monde(Policy):
     notes = (
         "Whether MoNDE keeps moved experts for later passes is not published; here they are used once and dropped.",
     )
+
+    def check(self, ctx: Context) -> None:
+        check_widths(ctx, kind_of(ctx), (w for w, _ in ctx.other_widths()))
 
     def resident_default(self, ctx: Context) -> int | None:
         return 0

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.context import Context
+from models import formats
+from planner.context import Context, Width
 from planner.deal import deal
+from planner.errors import PlanError
 from planner.machine import Ndp
 from planner.physics import attention, collective, experts
 from planner.physics.attention import Rows
@@ -33,6 +37,18 @@ EXCLUSION = Option(
 BOUNCE = Option(
     "cxl_bounce", "bool", False, "GPU and CXL device exchange data through host DRAM instead of peer to peer"
 )
+
+
+def check_widths(ctx: Context, kind: str, widths: Iterable[Width]) -> None:
+    """Refuse weight formats that near-data processors of ``kind`` cannot compute: PlanError, one sentence."""
+    for width in widths:
+        if formats.compute_path(width.format, kind).how == "no":
+            named = ctx.scenario.policy.expert_format == width.format
+            field = "policy.expert_format" if named else "model.weight_format"
+            raise PlanError(
+                f"{field} is {width.format!r}, which near-data processors cannot compute; choose another for the "
+                "experts, such as bf16, fp8-block, int4-g128, mxfp4 or gguf-q4_0."
+            )
 
 
 def ndp_of(ctx: Context, kind: str) -> Ndp:

@@ -38,7 +38,7 @@ from planner.policies.hybrid import (
     streamed_prefill,
     sync_s,
 )
-from planner.policies.near_data import EXCLUSION, NDP_COMPUTE, host_read_rate
+from planner.policies.near_data import EXCLUSION, NDP_COMPUTE, check_widths, host_read_rate
 from planner.routing import RoutingState
 from planner.schedule import START_GREEDY, START_LAYOUT, ScheduleResult, schedule_layers
 from planner.step import Pass
@@ -71,6 +71,9 @@ class TriMoe(Policy):
         "cache stays in HBM while it fits beside the weights.",
         "The classes hot, warm and cold follow from the costs; the paper's thresholds are not published.",
     )
+
+    def check(self, ctx: Context) -> None:
+        check_widths(ctx, "dimm_ndp", (w for w, _ in ctx.other_widths()))
 
     def ledger(
         self, ctx: Context, layout: Layout, kv_location: str, resident: int, batch: int, context_tokens: float
