@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,14 +76,18 @@ def _gpu_weights(
     tokens: float,
     ranks: int,
     read_by: int,
+    fullest: float = 1.0,
 ) -> None:
-    """One product per layer on each GPU: ``tokens`` rows against ``parameters / ranks`` weights of ``group``."""
+    """One product per layer on each GPU: ``tokens`` rows against ``parameters / ranks`` weights of ``group``.
+
+    ``fullest``: rows of the fullest GPU over the mean; it sets the time.
+    """
     gpu = ctx.machine.gpu
     assert gpu is not None
     rate = "bf16" if group in ("router", "embed", "lm_head") else ctx.dense_rate
     slice_parameters = np.asarray(parameters, float) / ranks
     stored = ctx.group_bytes(group, slice_parameters)
-    compute = gpu_physics.product_compute_s(slice_parameters, tokens, gpu, rate)
+    compute = gpu_physics.product_compute_s(slice_parameters, tokens * fullest, gpu, rate)
     moved = stored / gpu.bandwidth_bytes_per_s
     phase.add_operation("gpu", part, compute, moved, gpu.overlap, "gpu_compute", "hbm")
     flop = 2.0 * float(slice_parameters.sum()) * tokens * read_by
@@ -92,6 +97,13 @@ def _gpu_weights(
     run.flows.hbm_achieved_s += float(moved.sum()) * read_by
 
 
+def _fullest(rows: Rows, layout: Layout) -> float:
+    """Sequences of the fullest GPU over the mean: whole sequences, where each GPU runs attention for its own."""
+    if not layout.attention_data or rows.prefill:
+        return 1.0
+    return math.ceil(rows.sequences / layout.tensor) * layout.tensor / rows.sequences
+
+
 def add_attention(ctx: Context, run: Pass, rows: Rows, layout: Layout, kv_location: str, device: str) -> None:
     """Projections (always on the GPU) and the attention core on its device, with the KV cache where it lives."""
     gpu, t = ctx.machine.gpu, layout.tensor
@@ -99,7 +111,8 @@ def add_attention(ctx: Context, run: Pass, rows: Rows, layout: Layout, kv_locati
     phase = run.phase("attention")
     per_rank = rows.tokens / t if layout.attention_data else rows.tokens
     ranks = 1 if layout.attention_data else t
-    _gpu_weights(ctx, run, phase, "attention", "mixer", ctx.work.mixer_parameters, per_rank, ranks, t)
+    fullest = _fullest(rows, layout)
+    _gpu_weights(ctx, run, phase, "attention", "mixer", ctx.work.mixer_parameters, per_rank, ranks, t, fullest)
     _gpu_weights(ctx, run, phase, "dense_shared", "router", ctx.work.router_parameters, rows.tokens, 1, t)
     if device == "cpu":
         _cpu_core(ctx, run, phase, rows)
@@ -118,7 +131,8 @@ def _gpu_core(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout,
     flop = rows.attention_flop / t
     compute = flop / (gpu.flop_per_s("bf16") * gpu.compute_efficiency_max)
     moved = kv / gpu.kv_bandwidth_bytes_per_s
-    phase.add_operation("gpu", "attention", compute, moved, gpu.overlap, "gpu_compute", "hbm")
+    fullest = _fullest(rows, layout)
+    phase.add_operation("gpu", "attention", compute * fullest, moved * fullest, gpu.overlap, "gpu_compute", "hbm")
     run.flows.gpu_flop += float(flop.mean(axis=0).sum()) * t
     run.flows.gpu_peak_s += float(flop.mean(axis=0).sum()) * t / gpu.flop_per_s("bf16")
     run.flows.hbm_bytes += float(kv.mean(axis=0).sum()) * t

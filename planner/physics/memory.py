@@ -77,9 +77,9 @@ def activation_bytes(ctx: Context, tokens: float, logits_rows: float, ranks: int
 
 def kv_bytes_per_sequence(ctx: Context, context_tokens: float, layout: Layout) -> float:
     """KV cache and recurrent state of one sequence on the GPUs of one replica, copies on ranks included."""
-    per_layer = models.kv_bytes_held(ctx.arch, ctx.scenario.model.kv_format, context_tokens) + ctx.state_bytes
+    held = models.kv_bytes_held(ctx.arch, ctx.scenario.model.kv_format, context_tokens)
     copies = 1.0 if layout.attention_data else layout.tensor / attention_ranks(ctx, layout)
-    return float(np.sum(per_layer * copies))
+    return float(np.sum(held * copies + ctx.state_bytes))  # recurrent state divides by heads over all ranks
 
 
 def gpu_tier(
@@ -122,7 +122,9 @@ def gpu_tier(
     add("experts", expert_bytes, stage * expert_fullest_share)
     if kv_on_gpu:
         replica = math.ceil(batch / layout.data)
-        add("KV cache", kv_bytes_per_sequence(ctx, context_tokens, layout) * replica)
+        # Whole sequences on each GPU where attention is data parallel.
+        own = math.ceil(replica / layout.tensor) * layout.tensor / replica if layout.attention_data else 1.0
+        add("KV cache", kv_bytes_per_sequence(ctx, context_tokens, layout) * replica, stage * own)
     chunk = min(ctx.scenario.policy.prefill_chunk_tokens, batch * ctx.new_prompt_tokens) if prefill_on_gpu else 0
     decode = math.ceil(batch / layout.data) * ctx.tokens_per_sequence
     rows = max(chunk, decode)
