@@ -17,6 +17,7 @@ from planner.activity import Activity, Mix
 from planner.context import Context, resolve
 from planner.energy import Consumption
 from planner.machine import Figures
+from planner.parallel import replicas_at_work
 from planner.physics.memory import fits
 from planner.policies import check_options, get
 from planner.policies.base import Placed, Policy, Prepared
@@ -176,8 +177,16 @@ def priced(found: Evaluation, overrides: Mapping[str, float] | None = None) -> E
     stages = found.ready.layout.pipeline
     # Fewer micro-batches in flight than pipeline stages: each GPU works for its own share of a pass only.
     working = min(1.0, serving.passes_in_flight / stages)
+    # Fewer sequences than replicas: the others wait.
+    at_work = replicas_at_work(w.batch, found.ready.layout) / found.ready.layout.data
     out = activity(ctx, decode, serving.tpot_s, float(w.batch))
-    out = replace(out, gpu_busy_s=out.gpu_busy_s * working)
+    out = replace(
+        out,
+        gpu_busy_s=out.gpu_busy_s * working * at_work,
+        cpu_busy_s=out.cpu_busy_s * at_work,
+        ndp_busy_s=out.ndp_busy_s * at_work,
+        cxl_busy_s=out.cxl_busy_s * at_work,
+    )
     # One pass is charged to all the prompt tokens that it stands for, those found in the prefix cache included.
     tokens = prefill.tokens_per_pass * found.ready.layout.data * w.prompt_tokens / ctx.new_prompt_tokens
     into = activity(ctx, prefill.timing, serving.prefill_machine_s_per_prompt * tokens / w.prompt_tokens, tokens)

@@ -57,6 +57,11 @@ def passes_per_step(batch: int, layout: Layout) -> int:
     return min(max(layout.micro_batches, layout.pipeline), replica)
 
 
+def replicas_at_work(batch: int, layout: Layout) -> float:
+    """Replicas that have a sequence to decode: fewer than there are, when the batch is smaller."""
+    return float(min(layout.data, batch))
+
+
 def gpu_layout(ctx: Context) -> Layout:
     """Layout of an all-GPU plan: what the scenario says, the rest chosen.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.context import Context
 from planner.deal import deal
-from planner.parallel import Layout, gpu_layout, passes_per_step, pipeline_factor, sequences_per_pass
+from planner.parallel import Layout, gpu_layout, passes_per_step, pipeline_factor, replicas_at_work, sequences_per_pass
 from planner.physics import attention, collective, experts
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, spread
@@ -81,7 +81,9 @@ class AllGpu(Policy):
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
         rows = attention.decode_rows(ctx, sequences_per_pass(ctx.scenario.workload.batch, ready.layout))
         passes = passes_per_step(ctx.scenario.workload.batch, ready.layout)
-        return self._pass(ctx, ready, placed, rows, routing.counts, routing, passes)
+        run = self._pass(ctx, ready, placed, rows, routing.counts, routing, passes)
+        run.copies = replicas_at_work(ctx.scenario.workload.batch, ready.layout)
+        return run
 
     def prefill(
         self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState, mode: str, tokens: int
@@ -113,7 +115,8 @@ class AllGpu(Policy):
         if layout.pipeline > 1:
             for phase in run.phases:
                 total = phase_times(phase).total
-                if total.shape[2] == ctx.layers:
+                # Stages are compared by their work: launches are the same for each layer, and stay when rates change.
+                if total.shape[2] == ctx.layers and phase.name != "overhead":
                     layer_s += total.mean(axis=(0, 1))
         run.repeats = pipeline_factor(layer_s, layout, passes)
         run.flow_repeats = float(passes)
@@ -132,19 +135,20 @@ class AllGpu(Policy):
     ) -> None:
         phase = run.phase("routed experts")
         t = layout.tensor
+        seconds, waits_compute = np.zeros(counts.shape), np.zeros(counts.shape)
         for index, width in enumerate(placed.widths):
             mask = placed.stored.format == index
             work = experts.on_gpu(ctx, counts, width.expert_bytes, width.format, 1 if layout.expert else t).only(mask)
-            seconds = work.seconds
-            waits_compute = np.where(work.compute_s >= work.bytes_s, seconds, 0.0)
-            if layout.expert:
-                slowest, compute_share = self._slowest_rank(seconds, waits_compute, routing, t)
-                phase.add("gpu", "routed_gpu", "gpu_compute", spread(ctx, slowest * compute_share))
-                phase.add("gpu", "routed_gpu", "hbm", spread(ctx, slowest * (1.0 - compute_share)))
-            else:
-                phase.add("gpu", "routed_gpu", "gpu_compute", spread(ctx, waits_compute.sum(axis=2)))
-                phase.add("gpu", "routed_gpu", "hbm", spread(ctx, (seconds - waits_compute).sum(axis=2)))
+            seconds += work.seconds
+            waits_compute += np.where(work.compute_s >= work.bytes_s, work.seconds, 0.0)
             experts.count_gpu(ctx, run.flows, counts, mask, width.expert_bytes, width.format)
+        if layout.expert:
+            slowest, compute_share = self._slowest_rank(seconds, waits_compute, routing, t)
+            phase.add("gpu", "routed_gpu", "gpu_compute", spread(ctx, slowest * compute_share))
+            phase.add("gpu", "routed_gpu", "hbm", spread(ctx, slowest * (1.0 - compute_share)))
+        else:
+            phase.add("gpu", "routed_gpu", "gpu_compute", spread(ctx, waits_compute.sum(axis=2)))
+            phase.add("gpu", "routed_gpu", "hbm", spread(ctx, (seconds - waits_compute).sum(axis=2)))
         if t > 1:
             self._collective(ctx, run, phase, rows, layout)
 

@@ -17,7 +17,7 @@ from planner.context import Context, Width
 from planner.errors import PlanError
 from planner.importance import by_importance, hot_experts, importance
 from planner.losses import surrogate_losses
-from planner.parallel import Layout
+from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention
 from planner.physics.experts import Stored
 from planner.physics.memory import Ledger
@@ -161,6 +161,7 @@ class ContextAware(Policy):
             move=False,
         )
         run.repeats = float(self.passes_per_step(ctx, ready.layout))
+        run.copies = replicas_at_work(ctx.scenario.workload.batch, ready.layout)
         return run
 
     def prefill(

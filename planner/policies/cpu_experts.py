@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.context import Context
-from planner.parallel import Layout
+from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention, experts
 from planner.physics.experts import Counts, spread
 from planner.physics.memory import Ledger, host_tier
@@ -98,6 +98,7 @@ class CpuExperts(Policy):
         rows = attention.decode_rows(ctx, self.sequences_per_pass(ctx, ready.layout))
         run = self._cpu_pass(ctx, ready, placed, rows, routing.counts)
         run.repeats = float(self.passes_per_step(ctx, ready.layout))
+        run.copies = replicas_at_work(ctx.scenario.workload.batch, ready.layout)
         return run
 
     def prefill(

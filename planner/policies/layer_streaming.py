@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.context import Context
-from planner.parallel import Layout
+from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention
 from planner.physics.memory import Ledger, host_tier
 from planner.policies.base import (
@@ -93,7 +93,8 @@ class LayerStreaming(Policy):
         passes = self.passes_per_step(ctx, ready.layout)
         rows = attention.decode_rows(ctx, self.sequences_per_pass(ctx, ready.layout))
         layout = ready.layout
-        run = Pass(tokens=rows.tokens, copies=layout.data, repeats=float(passes))
+        copies = replicas_at_work(ctx.scenario.workload.batch, layout)
+        run = Pass(tokens=rows.tokens, copies=copies, repeats=float(passes))
         whole_layers = ctx.option("stream_set", "all") == "all"
         overlap = 1.0 if ctx.option("double_buffer", True) else 0.0
         if ready.attention_device == "gpu" and ready.kv_location == "gpu" and whole_layers:

@@ -14,7 +14,7 @@ import numpy as np
 
 from planner.context import Context
 from planner.deal import deal
-from planner.parallel import Layout
+from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention, experts
 from planner.physics.experts import Stored, spread
 from planner.physics.memory import Ledger, host_tier
@@ -142,7 +142,8 @@ class TriMoe(Policy):
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
         layout = ready.layout
         rows = attention.decode_rows(ctx, self.sequences_per_pass(ctx, layout))
-        run = Pass(tokens=rows.tokens, copies=layout.data, repeats=float(self.passes_per_step(ctx, layout)))
+        copies = replicas_at_work(ctx.scenario.workload.batch, layout)
+        run = Pass(tokens=rows.tokens, copies=copies, repeats=float(self.passes_per_step(ctx, layout)))
         attention.add_attention(ctx, run, rows, layout, ready.kv_location, ready.attention_device)
         self._hand_over(ctx, run, routing.counts)
         phase = run.phase("three domains")
