@@ -36,7 +36,7 @@ class Ranked(Record):
     reason: str = Field("", description="why it does not apply or fit; empty if it does")
     value: float | None = None
     ratio: float | None = Field(None, description="of the winner's value, above 1 is worse whatever the metric")
-    figures: dict[str, float] = {}
+    figures: dict[str, float] = Field(default_factory=dict)
     bound_by: str | None = None
     bound_share: float | None = None
 
