@@ -13,11 +13,11 @@ import numpy as np
 
 from planner.routing.counter_rng import child, lognormal_table
 from planner.routing.popularity import Popularity, popularity
-from planner.routing.sampler import sample_counts
+from planner.routing.sampler import sample_counts, sample_gate_weights
 from planner.routing.state import RoutingState, scale_counts
 from planner.scenario import RoutingChoice
 
-DECODE, CONTEXT, PROFILE, PREFILL = 1, 2, 3, 4
+DECODE, CONTEXT, PROFILE, PREFILL, GATES = 1, 2, 3, 4, 5
 ROOT = np.uint64(0x7469657265646D6F)
 POPULARITY, TOKENS = 0, 1
 
@@ -26,6 +26,8 @@ CONTEXT_TOKENS_EACH, CONTEXT_TOKENS_ALL = 2048, 32768
 PASS_TOKENS = 16384
 """Tokens of one pass that are drawn at most; beyond, requests are sampled and counts scaled, with a warning."""
 PREFILL_PASSES = 2
+GATE_TOKENS = 512
+"""Tokens whose router scores are drawn, over all layers."""
 OTHERS = 2**40
 """Numbers of requests outside the batch start here."""
 
@@ -76,6 +78,9 @@ def generate(
         prefill_tokens=prefill_tokens,
         learned_on=_sentence(choice, each, prompt_tokens),
         warnings=tuple(warnings),
+        gate_weights=sample_gate_weights(
+            popular.decode, factors, key, GATES, np.arange(sampled, dtype=np.uint64), GATE_TOKENS, top_k
+        ),
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from planner.arrays import kernel_input
-from planner.routing.counter_rng import S11, UNIT, child, child_key, exponential_table
+from planner.routing.counter_rng import S11, UNIT, child, child_key, exponential_table, uniform
 
 ATTEMPTS = 48
 """Arrivals drawn for one expert before the kernel draws among the experts that are left."""
@@ -182,6 +182,31 @@ def request_factors(key: np.uint64, layer: int, request: int, experts: int, fact
     words = child(base, np.arange(-(-experts // LANES), dtype=np.uint64))
     lanes = (words[:, None] >> (LANE_BITS * np.arange(LANES, dtype=np.uint64))) & LANE_MASK
     return factors[lanes.astype(np.int64).ravel()[:experts]]
+
+
+def sample_gate_weights(
+    weights: np.ndarray, factors: np.ndarray, key: np.uint64, stream: int, requests: np.ndarray, tokens: int, top_k: int
+) -> np.ndarray:
+    """Normalised router scores of ``tokens`` tokens, float32 [tokens, top_k], largest first.
+
+    Token t belongs to layer t mod layers and to request t // layers, and so on from the first request again. By the
+    definition: the k largest of ln(w f) + Gumbel noise, softmax of these.
+    """
+    layers, experts = weights.shape
+    number = np.arange(tokens)
+    layer, request = number % layers, np.asarray(requests, np.uint64)[number // layers % requests.size]
+    by_request = child(child(key, layer), request)
+    logits = np.log(weights[layer])
+    if factors.size:
+        words = child(child(by_request, FACTOR_STREAM)[:, None], np.arange(-(-experts // LANES), dtype=np.uint64))
+        lanes = (words[..., None] >> (LANE_BITS * np.arange(LANES, dtype=np.uint64))) & LANE_MASK
+        logits = logits + np.log(factors)[lanes.astype(np.int64).reshape(tokens, -1)[:, :experts]]
+    by_token = child(child(by_request, stream), number)
+    logits = logits - np.log(-np.log(uniform(child(by_token[:, None], np.arange(experts)))))
+    top = -np.partition(-logits, top_k - 1, axis=1)[:, :top_k]
+    top = -np.sort(-top, axis=1)
+    share = np.exp(top - top[:, :1])
+    return np.asarray(share / share.sum(axis=1, keepdims=True), np.float32)
 
 
 def sample_counts_reference(

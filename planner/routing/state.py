@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,13 +33,18 @@ class RoutingState:
     learned_on: str
     """which tokens a placement is learnt on and which it is timed on, in words"""
     warnings: tuple[str, ...] = ()
+    gate_weights: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    """float32 [tokens, top_k]: router scores of a sample of decode tokens over all layers, each token's k scores
+    normalised to sum 1 and sorted, largest first; recorded ones from a trace, drawn ones from the generator"""
 
     def __post_init__(self) -> None:
         for array in self.arrays():
             array.flags.writeable = False
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        return (self.counts, self.profile, self.context, self.context_scores, self.prefill_counts)
+        return (
+            self.counts, self.profile, self.context, self.context_scores, self.prefill_counts, self.gate_weights,
+        )  # fmt: skip
 
     @property
     def nbytes(self) -> int:

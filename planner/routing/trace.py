@@ -25,6 +25,8 @@ CALIBRATION_SHARE = 3
 """One request in this many is kept apart for calibration."""
 PASS_TOKENS = 16384
 PREFILL_PASSES = 2
+GATE_TOKENS = 4096
+"""Timed tokens whose router scores are kept, evenly spaced, over all layers in turn."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,12 @@ class TraceEntry:
 
 @dataclass(frozen=True)
 class Recording:
-    """Arrays of a trace: ids uint8 [layers, tokens, k]; start and length int64 [requests]; per request, over its
-    first half, counts and scores float64 [requests, layers, experts] (each token's k scores sum to 1)."""
+    """Arrays of a trace: ids uint8 and weights (as recorded), both [layers, tokens, k]; start and length int64
+    [requests]; per request, over its first half, counts and scores float64 [requests, layers, experts] (each token's
+    k scores sum to 1)."""
 
     ids: np.ndarray
+    weights: np.ndarray
     start: np.ndarray
     length: np.ndarray
     early_counts: np.ndarray
@@ -85,9 +89,7 @@ def load(trace_id: str) -> Recording:
     with np.load(FOLDER / entry.file, allow_pickle=False) as data:
         ids, weights, length = data["ids"], data["weights"], data["lengths"].astype(np.int64)
     start = np.concatenate(([0], np.cumsum(length)[:-1]))
-    share = weights.astype(np.float64)
-    whole = share.sum(axis=-1, keepdims=True)
-    share = np.where(whole > 0, share / np.where(whole > 0, whole, 1.0), 1.0 / entry.top_k)
+    share = _normalised(weights)
     counts = np.zeros((length.size, entry.layers, entry.experts))
     scores = np.zeros_like(counts)
     for request in range(length.size):
@@ -96,7 +98,14 @@ def load(trace_id: str) -> Recording:
             chosen = ids[layer, rows].ravel()
             counts[request, layer] = np.bincount(chosen, minlength=entry.experts)
             scores[request, layer] = np.bincount(chosen, share[layer, rows].ravel(), entry.experts)
-    return Recording(ids, start, length, counts, scores)
+    return Recording(ids, weights, start, length, counts, scores)
+
+
+def _normalised(weights: np.ndarray) -> np.ndarray:
+    """Each token's k scores over their sum, float64; equal shares where all are recorded as zero."""
+    share = weights.astype(np.float64)
+    whole = share.sum(axis=-1, keepdims=True)
+    return np.where(whole > 0, share / np.where(whole > 0, whole, 1.0), 1.0 / weights.shape[-1])
 
 
 def trace_state(
@@ -140,6 +149,9 @@ def trace_state(
     shift = np.arange(PREFILL_PASSES)[:, None] * (early.size // PREFILL_PASSES)
     passes = _count(recording.ids, early[(shift + np.arange(wanted)) % early.size], experts)
 
+    rows = _every(np.concatenate([np.arange(s + n // 2, s + n) for s, n in _spans(recording, timed)]), GATE_TOKENS)
+    gates = _normalised(recording.weights[np.arange(rows.size) % entry.layers, rows])
+
     learnt = int((recording.length[calibration] // 2).sum())
     distinct = min(sampled, timed.size)
     return RoutingState(
@@ -158,6 +170,7 @@ def trace_state(
         warnings=_warnings(
             entry, batch, sampled, timed.size, steps * tokens_per_request, int(later.min()), wanted, prefill_tokens
         ),
+        gate_weights=np.asarray(-np.sort(-gates, axis=1), np.float32),
     )
 
 
@@ -173,6 +186,11 @@ def _split(requests: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _spans(recording: Recording, requests: np.ndarray) -> list[tuple[int, int]]:
     return [(int(recording.start[r]), int(recording.length[r])) for r in requests]
+
+
+def _every(rows: np.ndarray, wanted: int) -> np.ndarray:
+    """At most ``wanted`` of the rows, evenly spaced."""
+    return rows[np.linspace(0, rows.size - 1, min(wanted, rows.size)).astype(np.int64)]
 
 
 def _count(ids: np.ndarray, rows: np.ndarray, experts: int) -> np.ndarray:

@@ -125,7 +125,7 @@ def test_nothing_that_is_learnt_is_timed_and_calibration_requests_are_others(mon
     ids = np.broadcast_to((owner + 32 * late)[None, :, None], (entry.layers, 600, entry.top_k)).astype(np.uint8)
     early = np.zeros((30, entry.layers, entry.experts))
     early[np.arange(30), :, np.arange(30)] = 10 * entry.top_k
-    planted = room.Recording(ids, np.arange(30) * 20, length, early, early / entry.top_k)
+    planted = room.Recording(ids, np.ones_like(ids), np.arange(30) * 20, length, early, early / entry.top_k)
     monkeypatch.setattr(room, "load", lambda _: planted)
     choice = RoutingChoice(source="trace", trace=entry.id, seed=12345)
     found = routing_state(choice, entry.model_id, entry.layers, entry.experts, entry.top_k, 7, 2, 10, 500, 4)
