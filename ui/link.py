@@ -12,6 +12,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import streamlit as st
 
 from db import LINK_TO_NOTHING, StoreError
+from planner.scenario import Scenario
 from ui import address, library, state
 
 WHOLE = "s"
@@ -61,8 +62,13 @@ def _adopt(seen: Pair) -> None:
         state.put(scenario, saved)
         state.take_touched()
     if problems:
-        kept = "The saved scenario" if saved is not None else "The scenario below"
-        state.notice(" ".join([*problems, f"{kept} is shown instead."]))
+        if saved is not None:
+            kept = "The saved scenario is shown instead."
+        elif state.current() == Scenario():
+            kept = "The default scenario is shown instead."
+        else:
+            kept = "The scenario from before stays."
+        state.notice(" ".join([*problems, kept]))
 
 
 def wanted() -> Pair:

@@ -42,6 +42,7 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Row]
     muted: frozenset[int] = field(default_factory=frozenset)
+    wide_notes: bool = False  # what stands in small takes the whole width, as a line of its own
 
     def html(self) -> str:
         """The table as HTML; the caption is for screen readers."""
@@ -71,7 +72,7 @@ class Table:
             name = name.replace(escape(row.strong), f"<b>{escape(row.strong)}</b>", 1)
         if row.badge:
             name += f' <span class="tl-badge">{escape(row.badge)}</span>'
-        if row.small:
+        if row.small and not self.wide_notes:
             name += f'<span class="tl-small">{escape(row.small)}</span>'
         swatch = row.swatch.html() if row.swatch else ""
         cells = "".join(
@@ -79,6 +80,12 @@ class Table:
             for index, cell in enumerate(row.cells)
         )
         bold = ' class="tl-bold"' if row.bold else ""
+        if row.small and self.wide_notes:
+            span = len(self.head)
+            return (
+                f'<tr class="tl-above"><th scope="row"><div>{swatch}<span>{name}</span></div></th>{cells}</tr>'
+                f'<tr><td colspan="{span}" class="tl-beneath">{escape(row.small)}</td></tr>'
+            )
         return f'<tr{bold}><th scope="row"><div>{swatch}<span>{name}</span></div></th>{cells}</tr>'
 
     def csv(self) -> str:

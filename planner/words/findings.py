@@ -30,8 +30,8 @@ PACE: dict[str, str] = {
 
 
 def step_unit(total_s: float) -> tuple[float, str]:
-    """Factor and unit of a step's parts: ms up to 10 s, so that they read as whole numbers."""
-    if total_s >= 10:
+    """Factor and unit of a step's parts: ms up to 2 s, so that they read as whole numbers."""
+    if total_s >= 2:
         return 1.0, "s"
     return (1e3, "ms") if total_s >= 1e-3 else (1e6, "\u00b5s")
 

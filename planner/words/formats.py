@@ -110,10 +110,10 @@ def seconds(value_s: float) -> Quantity:
 
 
 def range_text(low: float, high: float, like: float) -> str:
-    """``2.60 – 3.90``: both ends with the decimals that the value itself is shown with, so digits line up."""
+    """``2.60 – 3.90``: both ends with the decimals of three digits at the upper end, never more than ``like`` has."""
     if abs(like) >= 1000 or (like != 0 and abs(like) < 1e-4):
         return f"{significant(low)}{NBSP}{EN_DASH}{NBSP}{significant(high)}"
-    decimals = decimals_for(like)
+    decimals = min(decimals_for(like), decimals_for(high))
     # A low end that would read as 0.00 keeps its own digits.
     low_text = significant(low) if low != 0 and round(low, decimals) == 0 else fixed(low, decimals)
     high_text = significant(high) if abs(high) >= 1000 else fixed(high, decimals)
@@ -211,6 +211,10 @@ def capital(text: str) -> str:
 
 
 def shorten(text: str, limit: int = 40) -> str:
-    """What was typed, short enough to be quoted in a sentence."""
+    """A text in one line and at most ``limit`` characters; cut at a word where there is one."""
     text = " ".join(str(text).split())
-    return text if len(text) <= limit else text[: limit - 1] + "\u2026"
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    at_word = cut.rsplit(" ", 1)[0]
+    return (at_word if len(at_word) > 0.7 * limit else cut).rstrip(" ,;:(") + "\u2026"

@@ -77,6 +77,26 @@ def label(path: str) -> str:
     return LABELS.get(path, (path.rsplit(".", 1)[-1].replace("_", " "), ""))[0]
 
 
+# Units short enough to stand in the label of a narrow field.
+_IN_LABEL = {
+    "workload.requests_per_s": "Requests/s",
+    "workload.output_tokens_per_day": "Tokens/day",
+    "workload.slo_ttft_s": "Target TTFT, s",
+    "workload.slo_tpot_s": "Target TPOT, s",
+    "economics.life_years": "Life, years",
+    "economics.electricity_usd_per_kwh": "Electricity, $/kWh",
+    "economics.grid_gco2e_per_kwh": "Grid, gCO₂e/kWh",
+    "economics.rent_usd_per_hour": "Rent, $/h",
+    "economics.other_usd_per_month": "Other, $/month",
+    "policy.gpu_experts_per_layer": "HBM experts/layer",
+}
+
+
+def field_label(path: str) -> str:
+    """The name of a field with its unit, for a narrow field."""
+    return _IN_LABEL.get(path, label(path))
+
+
 def unit(path: str) -> str:
     """The unit of a field; empty where it has none."""
     return LABELS.get(path, ("", ""))[1]

@@ -6,7 +6,7 @@ from planner.result import Placement
 from planner.words.formats import count
 from ui.charts.base import Spec, axis, layout, packed, round_ticks
 from ui.charts.map_data import LOAD_STEPS, MapData, Order, View, arrange, busiest_share, load_scale, quantile, viridis
-from ui.theme import VIRIDIS, Ink, rgba, text_on
+from ui.theme import NEAR_BLACK, VIRIDIS, Ink, rgba, text_on
 
 HEIGHT = 430
 MAP_WIDTH = 0.80
@@ -73,7 +73,7 @@ def _points(data: MapData) -> list[Spec]:
                 "y": packed((cell[1] for cell in cells), tall),
                 "customdata": packed((cell[2] for cell in cells), wide),
                 "marker": {"symbol": "square", "size": 9, "opacity": 0, "color": group.colour},
-                "selected": {"marker": {"opacity": 1, "size": 9, "color": "#1B2230"}},
+                "selected": {"marker": {"opacity": 1, "size": 9, "color": NEAR_BLACK}},
                 "unselected": {"marker": {"opacity": 0}},
                 "hovertemplate": "<b>%{fullData.name}</b><br>MoE layer %{y}, expert %{customdata}<br>"
                 "%{x}. of its row<extra></extra>",

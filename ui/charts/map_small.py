@@ -7,7 +7,7 @@ from planner.words.formats import bits as bits_text
 from planner.words.formats import significant
 from ui.charts.base import Spec, axis, layout, packed, round_ticks
 from ui.charts.map_data import LOAD_STEPS, MapData, Order, View, arrange, load_scale, viridis
-from ui.theme import Ink, text_on
+from ui.theme import NEAR_BLACK, Ink, text_on
 
 HEIGHT = 262
 MAP_WIDTH = 0.80
@@ -46,14 +46,6 @@ def figure(place: Placement, view: View, order: Order, pen: Ink) -> Spec:
         "showscale": False,
         "hoverinfo": "skip",
     }
-    # One width everywhere is said once, in the legend; written into every cell it would only be noise.
-    if view != "load" and layers <= WRITTEN_LAYERS and len({klass.bits for klass in place.classes}) > 1:
-        heat["text"] = [
-            [bits_text(place.bits[layer][data.order[layer][rank]]) for layer in range(layers)]
-            for rank in range(experts)
-        ]
-        heat["texttemplate"] = "%{text}"
-        heat["textfont"] = {"size": 12, "color": text_on(*(group.colour for group in data.groups))}
     mean = [sum(row) / len(row) for row in data.by_rank]
     bars: Spec = {
         "type": "bar",
@@ -69,10 +61,18 @@ def figure(place: Placement, view: View, order: Order, pen: Ink) -> Spec:
         "hoverinfo": "skip",
         "cliponaxis": False,
     }
-    return {"data": [heat, *_points(data), bars], "layout": _layout(data, order, max(mean, default=1.0), pen)}
+    return {
+        "data": [heat, *_points(place, data, view), bars],
+        "layout": _layout(data, order, max(mean, default=1.0), pen),
+    }
 
 
-def _points(data: MapData) -> list[Spec]:
+def _points(place: Placement, data: MapData, view: View) -> list[Spec]:
+    """One trace per colour: it makes the cells clickable and writes their bits in the ink that is read on it.
+
+    One width everywhere is said once, in the legend; written into every cell it would only be noise.
+    """
+    written = view != "load" and data.layers <= WRITTEN_LAYERS and len({klass.bits for klass in place.classes}) > 1
     traces: list[Spec] = []
     for index, group in enumerate(data.groups):
         cells = [
@@ -81,21 +81,27 @@ def _points(data: MapData) -> list[Spec]:
             for rank, expert in enumerate(data.order[layer])
             if data.group[layer][expert] == index
         ]
-        traces.append(
-            {
-                "type": "scatter" if len(cells) <= 1000 else "scattergl",
-                "mode": "markers",
-                "name": group.name,
-                "x": packed((cell[0] for cell in cells), "u2"),
-                "y": packed((cell[1] for cell in cells), "u1"),
-                "customdata": packed((cell[2] for cell in cells), "u1"),
-                "marker": {"symbol": "square", "size": 14, "opacity": 0, "color": group.colour},
-                "selected": {"marker": {"opacity": 0.9, "size": 14, "color": "#1B2230"}},
-                "unselected": {"marker": {"opacity": 0}},
-                "hovertemplate": "<b>%{fullData.name}</b><br>MoE layer %{x}, expert %{customdata}<br>"
-                "%{y}. of its layer<extra></extra>",
-            }
-        )
+        ink = {"color": text_on(group.colour), "size": 12}
+        trace: Spec = {
+            "type": "scatter" if written or len(cells) <= 1000 else "scattergl",
+            "mode": "markers+text" if written else "markers",
+            "name": group.name,
+            "x": packed((cell[0] for cell in cells), "u2"),
+            "y": packed((cell[1] for cell in cells), "u1"),
+            "customdata": packed((cell[2] for cell in cells), "u1"),
+            "marker": {"symbol": "square", "size": 14, "opacity": 0, "color": group.colour},
+            "selected": {"marker": {"opacity": 0.9, "size": 14, "color": NEAR_BLACK}},
+            "unselected": {"marker": {"opacity": 0}},
+            "hovertemplate": "<b>%{fullData.name}</b><br>MoE layer %{x}, expert %{customdata}<br>"
+            "%{y}. of its layer<extra></extra>",
+        }
+        if written:
+            trace["text"] = [bits_text(place.bits[layer - 1][expert]) for layer, _, expert in cells]
+            trace["textfont"] = ink
+            trace["textposition"] = "middle center"
+            trace["selected"]["textfont"] = {"color": "#FFFFFF"}
+            trace["unselected"]["textfont"] = {"color": ink["color"]}
+        traces.append(trace)
     return traces
 
 
@@ -108,7 +114,7 @@ def _layout(data: MapData, order: Order, top: float, pen: Ink) -> Spec:
     return layout(
         pen,
         HEIGHT if data.experts <= 12 else HEIGHT + 8 * (data.experts - 12),
-        margin={"l": 44, "r": 8, "t": 4, "b": 46},
+        margin={"l": 44, "r": 14, "t": 4, "b": 46},
         bargap=0.12,
         xaxis=axis(
             pen,
@@ -128,8 +134,8 @@ def _layout(data: MapData, order: Order, top: float, pen: Ink) -> Spec:
             pen,
             domain=[MAP_WIDTH + 0.02, 1.0],
             range=[0, 1.08 * top],
-            tickvals=[0],
-            title={"text": "tokens per step", "font": muted, "standoff": 8},
+            showticklabels=False,
+            title={"text": "tokens/step", "font": muted, "standoff": 8},
             anchor="y",
         ),
     )

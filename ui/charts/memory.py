@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from planner.result import MemoryTier
 from planner.words import names
 from planner.words.formats import count, gb
 from ui.charts.base import Spec, axis, layout
-from ui.theme import TIERS, Ink, mix, text_on
+from ui.theme import TIERS, Ink, mix, text_on, tier_colour
 
 ROW = 74
 BAR = 0.54
@@ -25,6 +26,7 @@ KINDS: tuple[tuple[str, str], ...] = (
     ("expert", "experts"),
     ("routed", "experts"),
     ("replica", "experts"),
+    ("original", "experts"),
     ("buffer", "experts"),
     ("duplicate", "experts"),
     ("load peak", "activations"),
@@ -58,6 +60,9 @@ def colour_of(name: str, tier: str, pen: Ink) -> str:
         if "ndp" in text:
             return TIERS["dimm_ndp"]
         base = TIERS.get(tier, TIERS["host"])
+        width = re.search(r"at (\d+(?:\.\d+)?) bit", text)
+        if width is not None:
+            return tier_colour(tier, float(width.group(1)))
         # Copies and buffers are experts too, but not the experts themselves.
         return mix(base, "#FFFFFF", 0.45) if any(w in text for w in ("buffer", "duplicate", "replica")) else base
     return {

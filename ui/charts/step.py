@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from planner.result import Step, StepPart
 from planner.words import names
 from planner.words.findings import step_unit
-from planner.words.formats import NBSP, significant
+from planner.words.formats import NBSP, significant, trimmed
 from ui.charts.base import Spec, axis, layout, round_ticks
 from ui.theme import Ink, mix, part_colour, text_on
 
@@ -135,7 +135,7 @@ def figure(step: Step, pen: Ink, ndp_tier: str = "dimm_ndp") -> Spec:
                 showgrid=True,
                 gridcolor=pen.grid,
                 tickvals=[*ticks, total],
-                ticktext=[*(significant(tick) if 0 < tick < 1 else f"{tick:g}" for tick in ticks), significant(total)],
+                ticktext=[*map(trimmed, ticks), significant(total)],
                 title={"text": f"{unit}, all layers added up", "font": {"size": 13, "color": pen.muted}, "standoff": 8},
             ),
             yaxis=axis(
@@ -192,7 +192,7 @@ def _waiting(step: Step, lanes: list[str], place: dict[str, int], factor: float,
         busy = sum(part.busy_s for part in step.parts if part.lane == lane)
         end = max((p.start_s + p.length_s for p in segments(step) if p.row == lane), default=0.0)
         idle = step.total_s - busy
-        if step.total_s - end < 0.22 * step.total_s:
+        if step.total_s - end < 0.42 * step.total_s:
             continue
         notes.append(
             {"x": step.total_s * factor, "y": place[lane], "xref": "x", "yref": "y", "xanchor": "right", "xshift": -6,

@@ -52,7 +52,7 @@ def number(
     optional = spec(path).nullable
     mark(key, edited)
     st.text_input(
-        label or labels.label(path),
+        label or labels.field_label(path),
         key=key,
         help=help_text(path, more),
         placeholder="chosen for you" if optional and path.startswith("policy.") else "none" if optional else None,
@@ -120,7 +120,7 @@ def choice(
         on_change=_chosen,
         args=(path, on_choose),
         label_visibility=label_visibility,
-        placeholder=placeholder,
+        placeholder=placeholder or (format_func(None) if None in values and format_func is not None else None),
     )
     show_fault(path)
 

@@ -133,7 +133,7 @@ def _paste() -> None:
                   placeholder="as the config says")  # fmt: skip
     st.text_area("config.json", key=_TEXT, height=160, placeholder='{"model_type": "mixtral", ...}',
                  help="The whole config.json of the checkpoint, as published on Hugging Face.")  # fmt: skip
-    st.file_uploader("or upload it", type=["json"], key=_FILE, help="A config.json of at most 2 MB.")
+    st.file_uploader("or upload it", type=["json"], key=_FILE, max_upload_size=2, help="A config.json of at most 2 MB.")
     st.button("Use this config", key="paste-use", on_click=_use)
     fault = _kept_fault()
     if fault:

@@ -73,10 +73,8 @@ def _entry(row: SavedSummary) -> None:
         with right:
             st.html(_figures(row))
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-            opened = state.opened()
-            here = " (open now)" if opened is not None and opened.id == row.id else ""
             st.button(
-                "Open" + here, key=f"open-{row.id}", icon=":material/open_in_new:", on_click=_open, args=(row.id,),
+                "Open", key=f"open-{row.id}", icon=":material/open_in_new:", on_click=_open, args=(row.id,),
                 disabled=row.scenario is None, type="secondary",
             )  # fmt: skip
             st.button("Duplicate", key=f"copy-{row.id}", type="tertiary", icon=":material/content_copy:",
@@ -91,13 +89,15 @@ def _entry(row: SavedSummary) -> None:
 def _what(row: SavedSummary) -> str:
     """Name, note and what it is; everything is data and shown as it is."""
     note = f'<p class="tl-note-line">{escape(row.note)}</p>' if row.note else ""
+    opened = state.opened()
+    here = ' <span class="tl-badge">open now</span>' if opened is not None and opened.id == row.id else ""
     what = f"{row.model_id} \u00b7 {row.system_id} \u00b7 {row.policy_id}"
     if row.scenario is not None:
         work = row.scenario.workload
         what += f" \u00b7 batch {work.batch}, {work.prompt_tokens} + {work.output_tokens} tokens"
     problem = f'<p class="tl-fault" role="alert">{escape(row.problem)}</p>' if row.problem else ""
     return (
-        f'<h2 class="tl-entry">{escape(row.name)}</h2>{note}'
+        f'<h2 class="tl-entry">{escape(row.name)}{here}</h2>{note}'
         f'<p class="tl-quiet">{escape(what)}<br>changed {escape(_when(row.updated_at))}</p>{problem}'
     )
 

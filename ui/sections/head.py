@@ -20,7 +20,7 @@ def show(result: Result, complete: bool = True) -> None:
     with left:
         icon = ":material/check_circle:" if result.headline.fits else ":material/block:"
         st.title(f"{icon} {md(words.verdict(result))}", anchor=False)
-        st.html(f'<p class="tl-note-line">{escape(_small_line(result))}</p>')
+        st.html(f'<p class="tl-note-line">{escape(_small_line(result))}</p>{_saved_line()}')
         with st.container(key="working", gap=None):
             if not complete:
                 _wait((result.scenario_hash, result.engine_version, result.catalog_digest))
@@ -50,10 +50,17 @@ def buttons() -> None:
     saved = state.opened()
     with st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         label = "Save" if saved is None or state.edited() else "Saved"
-        st.button(label, type="primary", icon=":material/bookmark:", key="save", on_click=dialogs.want, args=("save",),
-                  help="Keep this scenario under a name, in the library.")  # fmt: skip
-        st.button("Share", icon=":material/link:", key="share", on_click=dialogs.want, args=("share",),
-                  help="The link that reproduces what you see.")  # fmt: skip
+        st.button(label, type="primary", icon=":material/bookmark:", key="save", on_click=dialogs.want, args=("save",))
+        st.button("Share", icon=":material/link:", key="share", on_click=dialogs.want, args=("share",))
+
+
+def _saved_line() -> str:
+    """Which saved scenario this is, and whether it was changed since."""
+    saved = state.opened()
+    if saved is None:
+        return ""
+    since = "; changed since, Save keeps the changes" if state.edited() else ""
+    return f'<p class="tl-quiet">Saved as <b>{escape(saved.name)}</b>{since}.</p>'
 
 
 def _small_line(result: Result) -> str:

@@ -39,18 +39,21 @@ def show(result: Result, wide: bool = False) -> None:
 def ledger(tiers: tuple[MemoryTier, ...]) -> Table:
     """The legend of the bars: every part with its gigabytes in each tier, in the bars' order."""
     ink = pen()
-    order: dict[str, chart.Piece] = {}
-    for tier in tiers:
-        for piece in chart.pieces(tier, ink):
-            order.setdefault(piece.name, piece)
-    rows = []
-    for piece in sorted(order.values(), key=lambda p: chart.RANK[p.kind]):
-        cells = []
-        for tier in tiers:
-            found = sum(item.bytes for item in tier.items if item.name == piece.name)
-            cells.append(gb(found) if found else "")
-        swatch = Swatch(piece.colour, "hatched" if piece.kind == "reserve" else "")
-        rows.append(Row(piece.name, cells, swatch=swatch))
+    found = [(piece, tier) for tier in tiers for piece in chart.pieces(tier, ink)]
+    colours: dict[str, set[str]] = {}
+    for piece, _ in found:
+        colours.setdefault(piece.name, set()).add(piece.colour)
+    rows: list[Row] = []
+    done: set[tuple[str, str]] = set()
+    for piece, tier in sorted(found, key=lambda pair: chart.RANK[pair[0].kind]):
+        if (piece.name, piece.colour) in done:
+            continue
+        done.add((piece.name, piece.colour))
+        same = {t.name: p.bytes for p, t in found if (p.name, p.colour) == (piece.name, piece.colour)}
+        cells = [gb(same[t.name]) if t.name in same else "" for t in tiers]
+        # What has another colour in another tier is another row, named after its tier.
+        name = f"{piece.name} in {names.plain_tier(tier.name)}" if len(colours[piece.name]) > 1 else piece.name
+        rows.append(Row(name, cells, swatch=Swatch(piece.colour, "hatched" if piece.kind == "reserve" else "")))
     if any(chart.uneven_bytes(tier) > 0.002 * tier.capacity_bytes for tier in tiers):
         cells = [gb(chart.uneven_bytes(tier)) if chart.uneven_bytes(tier) else "" for tier in tiers]
         rows.append(

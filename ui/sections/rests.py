@@ -12,12 +12,12 @@ from ui.sections.common import Data, say, section
 from ui.tables import Row, Table
 
 SHOWN = 12
-SOURCE_SHOWN = 130  # the whole source is in the CSV
+SOURCE_SHOWN = 120  # the whole source is in the CSV
 
 
 def show(result: Result) -> None:
-    """The section; absent where the plan names no assumption."""
-    if not result.assumptions:
+    """The section; absent where the plan names no assumption, or stopped before it used any."""
+    if not result.assumptions or (result.memory is None and not result.headline.fits):
         return
     ranked = findings.ordered(result.assumptions)
     with section(
@@ -31,11 +31,9 @@ def show(result: Result) -> None:
 
 
 def _table(rows: list[Assumption], result: Result) -> Table:
-    return Table(
-        "Assumptions by how far they move the answer",
-        ["Assumption", "Value", "Range", "Moves TPOT by, %"],
-        [_row(a) for a in rows],
-    )
+    moved = any(a.moves_tpot is not None or a.moves_cost is not None for a in result.assumptions)
+    head = ["Assumption", "Value", "Range", *(["Moves TPOT by, %"] if moved else [])]
+    return Table("Assumptions by how far they move the answer", head, [_row(a, moved) for a in rows], wide_notes=True)
 
 
 def moves(a: Assumption) -> str:
@@ -47,21 +45,11 @@ def moves(a: Assumption) -> str:
     return tpot
 
 
-def _row(a: Assumption) -> Row:
-    small = "; ".join(
-        part
-        for part in (
-            a.kind.replace("-", " "),
-            ", ".join(p for p in (shorten(a.source, SOURCE_SHOWN), a.date or "") if p),
-        )
-        if part
-    )
-    return Row(
-        a.label,
-        [units.shown(a.value, a.unit, a.path), units.range_shown(a.low, a.high, a.unit, a.value, a.path), moves(a)],
-        small,
-        badge="edited" if a.edited else "",
-    )
+def _row(a: Assumption, moved: bool) -> Row:
+    source = ", ".join(part for part in (shorten(a.source, SOURCE_SHOWN), a.date or "") if part)
+    small = "; ".join(part for part in (a.kind.replace("-", " "), source) if part)
+    cells = [units.shown(a.value, a.unit, a.path), units.range_shown(a.low, a.high, a.unit, a.value, a.path)]
+    return Row(a.label, [*cells, *([moves(a)] if moved else [])], small, badge="edited" if a.edited else "")
 
 
 def _csv(rows: list[Assumption]) -> str:

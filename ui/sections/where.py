@@ -44,7 +44,7 @@ def _show(result: Result) -> None:
     key = (result.scenario_hash, result.engine_version, result.catalog_digest)
     with st.container(gap="xsmall", key="map"):
         heading(title, "map", _data(place))
-        view, order = _switches()
+        view, order = _switches(len(place.classes) == 1)
         say(_finding(result, place, view))
         st.html(_legend(place, view))
         figure = _figure(key, view, order, pen().mode, place)
@@ -58,22 +58,36 @@ def _show(result: Result) -> None:
         _cell(place, event, (*key, view, order))
 
 
-def _switches() -> tuple[View, Order]:
+def _switches(one_class: bool) -> tuple[View, Order]:
+    """What is coloured and how experts are ordered; where all experts are alike, their load says more."""
+    first: View = "load" if one_class else "tier"
     with st.container(horizontal=True, gap="small"):
         view: View = st.segmented_control(
-            "Colour", list(VIEWS), default="tier", required=True, format_func=VIEWS.__getitem__, key="map_view",
+            "Colour",
+            list(VIEWS),
+            default=first,
+            required=True,
+            format_func=VIEWS.__getitem__,
+            key="map_view_one" if one_class else "map_view",
             label_visibility="collapsed",
-        )  # fmt: skip
+        )
         order: Order = st.segmented_control(
-            "Order", list(ORDERS), default="load", required=True, format_func=ORDERS.__getitem__, key="map_order",
+            "Order",
+            list(ORDERS),
+            default="load",
+            required=True,
+            format_func=ORDERS.__getitem__,
+            key="map_order",
             label_visibility="collapsed",
-        )  # fmt: skip
-    return view or "tier", order or "load"
+        )
+    return view or first, order or "load"
 
 
 def _finding(result: Result, place: Placement, view: View) -> str:
     if view == "bits":
         return places.bits_finding(place)
+    if view == "load" and len(place.classes) == 1:
+        return f"{places.map_finding(result)} {places.load_finding(place)}"
     return places.load_finding(place) if view == "load" else places.map_finding(result)
 
 
