@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import models
 from planner.context import Context
@@ -13,7 +14,7 @@ from planner.parallel import Layout, attention_ranks
 from planner.physics import collective
 from planner.physics import gpu as gpu_physics
 from planner.physics.operation import Array, Phase
-from planner.result import PartId
+from planner.result import Lane, PartId
 from planner.step import Pass
 
 
@@ -149,8 +150,8 @@ def _cpu_core(ctx: Context, run: Pass, phase: Phase, rows: Rows) -> None:
     moved = kv / dram.cpu_bandwidth_bytes_per_s
     phase.add_operation("cpu", "attention", compute, moved, cpu.overlap, "cpu_compute", "dram")
     phase.add("dram", "attention", "dram", kv / dram.bandwidth_bytes_per_s)
-    # Queries to the host, results back: serial with the core on the same lane.
-    _activations(ctx, run, phase, "cpu", rows.tokens, ctx.layers)
+    # Queries to the host, results back: serial with the core on the same lane, where a layer has a cache at all.
+    add_round_trip(ctx, run, phase, "cpu", rows.tokens * ctx.hidden_bytes * (kv.max(axis=(0, 1)) > 0))
     run.flows.cpu_flop += float(rows.attention_flop.mean(axis=0).sum())
     run.flows.dram_bytes += float(kv.mean(axis=0).sum())
 
@@ -168,15 +169,26 @@ def add_host_to_gpu(ctx: Context, run: Pass, phase: Phase, part: PartId, moved_b
         run.flows.dram_bytes += total
 
 
-def _activations(ctx: Context, run: Pass, phase: Phase, lane: str, tokens: float, layers: int) -> None:
-    pcie, gpu = ctx.machine.pcie, ctx.machine.gpu
-    assert pcie is not None and gpu is not None
-    one_way = tokens * ctx.hidden_bytes
-    seconds = 2.0 * one_way / (ctx.machine.host_to_gpus_bytes_per_s)
-    phase.add(lane, "link", "link", np.full(layers, seconds))  # type: ignore[arg-type]
-    phase.add(lane, "overhead", "overhead", np.full(layers, 2.0 * pcie.latency_s))  # type: ignore[arg-type]
-    run.flows.pcie_bytes += one_way * layers
-    run.flows.dram_bytes += 2.0 * one_way * layers
+def add_round_trip(ctx: Context, run: Pass, phase: Phase, lane: Lane, one_way_bytes: Array) -> None:
+    """Activations to the host and results back over PCIe, serial with the work on ``lane``, ``one_way_bytes`` [layers].
+
+    Each crosses the host channels too, and shares the link with whatever else crosses it in this phase (one way: the
+    two directions are independent). The latency of the two ways is never hidden.
+    """
+    pcie, dram = ctx.machine.pcie, ctx.machine.dram
+    assert pcie is not None and dram is not None
+    moved = np.asarray(one_way_bytes, float)
+    phase.add(lane, "link", "link", 2.0 * moved / ctx.machine.host_to_gpus_bytes_per_s)
+    phase.add("link", "link", "link", moved / ctx.machine.host_to_gpus_bytes_per_s)
+    phase.add("dram", "link", "dram", 2.0 * moved / dram.bandwidth_bytes_per_s)
+    add_latency(run, 2.0 * pcie.latency_s * (moved > 0))
+    run.flows.pcie_bytes += float(moved.sum())
+    run.flows.dram_bytes += 2.0 * float(moved.sum())
+
+
+def add_latency(run: Pass, seconds: ArrayLike) -> None:
+    """Time per layer that no rate shortens and nothing hides: a phase of its own."""
+    run.phase("latency").add("overhead", "overhead", "overhead", seconds)
 
 
 def _attention_collective(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout) -> None:

@@ -28,7 +28,6 @@ from planner.policies.hybrid import (
     add_dense_side,
     add_host_kv,
     add_residents,
-    add_transfer,
     host_experts,
     hybrid_gpu_tier,
     streamed_prefill,
@@ -130,9 +129,8 @@ class CpuExperts(Policy):
         add_dense_side(ctx, run, phase, rows, layout)
         add_residents(ctx, run, phase, counts, placed.resident, layout)
         add_cpu_experts(ctx, run, placed, counts, ~placed.resident)
-        pcie = ctx.machine.pcie
-        assert pcie is not None
-        add_transfer(ctx, run, phase, "cpu", rows.tokens * ctx.hidden_bytes, pcie.latency_s)
+        sent = rows.tokens * ctx.hidden_bytes * np.asarray(ctx.work.is_moe, float)
+        attention.add_round_trip(ctx, run, phase, "cpu", sent)
         attention.add_head(ctx, run, rows, layout)
         attention.add_overhead(ctx, run, rows, layout, sync_s(ctx))
         return run

@@ -14,7 +14,6 @@ from planner.physics.experts import Counts, Stored, spread
 from planner.physics.memory import Tier, gpu_tier
 from planner.physics.operation import Phase
 from planner.policies.base import Prepared
-from planner.result import Lane
 from planner.step import Pass
 
 
@@ -65,20 +64,6 @@ def counts_rows(counts: Counts, ctx: Context) -> float:
     return float(counts[0, 0].sum()) / ctx.top_k
 
 
-def add_transfer(
-    ctx: Context, run: Pass, phase: Phase, lane: Lane, part_bytes: NDArray[np.float64] | float, latency_s: float
-) -> None:
-    """Activations to the host and results back over PCIe, serial with the work on ``lane``, per MoE layer."""
-    pcie, gpu = ctx.machine.pcie, ctx.machine.gpu
-    assert pcie is not None and gpu is not None
-    moved = np.broadcast_to(np.asarray(part_bytes, float), (1, ctx.moe_layers))
-    phase.add(lane, "link", "link", spread(ctx, 2.0 * moved / (ctx.machine.host_to_gpus_bytes_per_s)))
-    phase.add(lane, "overhead", "overhead", spread(ctx, np.full((1, ctx.moe_layers), 2.0 * latency_s)))
-    total = float(moved.mean(axis=0).sum())
-    run.flows.pcie_bytes += total
-    run.flows.dram_bytes += 2.0 * total
-
-
 def streamed_prefill(
     ctx: Context,
     ready: Prepared,
@@ -122,7 +107,10 @@ def add_streamed(
     share: float = 1.0,
     source: str = "host",
 ) -> None:
-    """Non-resident experts cross the links and are computed on the GPU; ``share`` of their bytes cross in this pass."""
+    """Non-resident experts cross the links and are computed on the GPU.
+
+    ``share``: one over the passes that a crossing serves; that share of its bytes is charged to each.
+    """
     layout_slices = ctx.machine.gpu.per_node if ctx.machine.gpu else 1
     work = experts.on_gpu(ctx, counts, stored.bytes, fmt, layout_slices).only(~resident)
     seconds = work.seconds
@@ -132,8 +120,10 @@ def add_streamed(
     if whole_layers:
         moved = np.where(resident, 0.0, stored.bytes).sum(axis=1)[None, :]
     else:
-        moved = ((counts > 0) & ~resident).astype(float)
-        moved = (moved * stored.bytes).sum(axis=2)
+        hit = ((counts > 0) & ~resident).astype(float)
+        if share < 1.0:  # a group of passes: what any of them hits crosses once
+            hit = 1.0 - (1.0 - hit.mean(axis=0, keepdims=True)) ** (1.0 / share)
+        moved = (hit * stored.bytes).sum(axis=2)
     crossing = spread(ctx, moved * share)[None]
     if source == "cxl_ndp":
         add_cxl_to_gpu(ctx, run, phase, crossing)
@@ -153,7 +143,8 @@ def add_cxl_to_gpu(ctx: Context, run: Pass, phase: Phase, moved_bytes: NDArray[n
     """Bytes from CXL devices to the GPUs of a node: the devices' ports and the GPUs' ports in series."""
     link, pcie, ndp, gpu = ctx.machine.cxl_link, ctx.machine.pcie, ctx.machine.cxl_ndp, ctx.machine.gpu
     assert link is not None and pcie is not None and ndp is not None and gpu is not None
-    rate = min(link.bytes_per_s * ndp.units, ctx.machine.host_to_gpus_bytes_per_s)
+    inside = ndp.bandwidth_bytes_per_s * ndp.units  # the device reads its own memory first
+    rate = min(link.bytes_per_s * ndp.units, ctx.machine.host_to_gpus_bytes_per_s, inside)
     phase.add("cxl_link", "link", "link", moved_bytes / rate)
     total = float(moved_bytes.reshape(-1, moved_bytes.shape[-1]).mean(axis=0).sum())
     run.flows.cxl_link_bytes += total

@@ -152,23 +152,26 @@ def _add_activations(ctx: Context, run: Pass, phase: Phase, kind: str, counts: C
     moved = vectors * ctx.hidden_bytes
     busy = (used > 0).astype(float)
     commands = 2.0 * ndp.command_s * busy
+    in_dram = 2.0 * moved  # written by the host side and read by the units, or the other way round
     if kind == "cxl_ndp":
         link = ctx.machine.cxl_link
         assert link is not None
         rate = min(link.bytes_per_s * ndp.units, ctx.machine.host_to_gpus_bytes_per_s)
         run.flows.cxl_link_bytes += float(moved.mean(axis=0).sum())
+        in_dram = 4.0 * moved if ctx.option("cxl_bounce", False) else 0.0 * moved  # a buffer on the way, both ways
     else:
         rate = ctx.machine.host_to_gpus_bytes_per_s
         commands = commands + 2.0 * pcie.latency_s * busy
-        once = np.minimum(used, counts_rows(counts, ctx)) * ctx.hidden_bytes
-        run.flows.pcie_bytes += float(once.mean(axis=0).sum())
-        dram = ctx.machine.dram
-        if dram is not None:
-            phase.add("dram", "link", "dram", spread(ctx, 2.0 * moved / dram.bandwidth_bytes_per_s))
-            run.flows.dram_bytes += 2.0 * float(moved.mean(axis=0).sum())
-        moved = once
+        moved = np.minimum(used, counts_rows(counts, ctx)) * ctx.hidden_bytes
+        run.flows.pcie_bytes += float(moved.mean(axis=0).sum())
+    dram = ctx.machine.dram
+    if dram is not None and in_dram.any():
+        phase.add("dram", "link", "dram", spread(ctx, in_dram / dram.bandwidth_bytes_per_s))
+        run.flows.dram_bytes += float(in_dram.mean(axis=0).sum())
     phase.add("ndp", "link", "link", spread(ctx, 2.0 * moved / rate))
-    phase.add("ndp", "overhead", "overhead", spread(ctx, commands))
+    # Results share the link with the experts that are moved the same way meanwhile.
+    phase.add("cxl_link" if kind == "cxl_ndp" else "link", "link", "link", spread(ctx, moved / rate))
+    attention.add_latency(run, spread(ctx, commands))
 
 
 def add_moved(

@@ -321,7 +321,7 @@ class TriMoe(Policy):
         rate = min(ctx.machine.host_to_gpus_bytes_per_s, dram.bandwidth_bytes_per_s / 2.0)
         phase.add("link", "link", "link", spread(ctx, np.full((1, ctx.moe_layers), 2.0 * moved / rate)))
         fixed = 2.0 * pcie.latency_s + 2.0 * ndp.command_s
-        phase.add("link", "overhead", "overhead", spread(ctx, np.full((1, ctx.moe_layers), fixed)))
+        attention.add_latency(run, spread(ctx, np.full((1, ctx.moe_layers), fixed)))
         run.flows.pcie_bytes += moved * ctx.moe_layers
         run.flows.dram_bytes += 2.0 * moved * ctx.moe_layers
 
