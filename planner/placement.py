@@ -16,9 +16,8 @@ def placement_record(found: Evaluation) -> Placement | None:
     hot = found.ctx.gpu_width
     widths = [*placed.widths, hot]
     # The last width is that of experts computed from HBM; all others keep the index that they are stored under.
-    form = np.where(placed.resident & (placed.tier == 0), len(widths) - 1, placed.stored.format).astype(np.int64)
-    if not any(TIERS[t] != "gpu" for t in np.unique(placed.tier)):
-        form = placed.stored.format.astype(np.int64)
+    hot_form = placed.resident & (placed.tier == 0) & (not placed.one_form)
+    form = np.where(hot_form, len(widths) - 1, placed.stored.format).astype(np.int64)
     code = placed.tier.astype(np.int64) * len(widths) + form
     load = routing.counts.mean(axis=0)
     total = max(float(load.sum()), 1e-30)

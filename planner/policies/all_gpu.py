@@ -76,6 +76,7 @@ class AllGpu(Policy):
             tuple(w for w, _ in widths),
             {TIER_CODE["gpu"]: why},
             nowhere(shape),
+            one_form=True,
         )
 
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -69,6 +69,8 @@ class Placed:
     widths: tuple[Width, ...]
     why: dict[int, str]  # tier code -> reason, in words
     home: NDArray[np.int16]  # near-data unit that holds each expert, -1 = striped or elsewhere
+    # Experts in HBM have their stored form too, not the form of resident ones.
+    one_form: bool = field(default=False, kw_only=True)
 
 
 class Policy(ABC):
