@@ -43,6 +43,35 @@ class Popularity:
     """float64 [layers], standard deviation of ln(load) of the layer"""
 
 
+@dataclass(frozen=True)
+class Latent:
+    """The standard normals behind the weights of one workload."""
+
+    prefill: np.ndarray
+    """float64 [layers, experts]"""
+    decode: np.ndarray
+    """float64 [layers, experts]"""
+    sigma: np.ndarray
+    """float64 [layers], standard deviation of ln(load) of the layer"""
+
+
+def latent(key: np.uint64, layers: int, experts: int, sigma: float, domain_share: float, sigma_phase: float) -> Latent:
+    """Normals of a workload; arguments as in :func:`popularity`."""
+    spread = np.zeros(layers)
+    if sigma > 0:
+        drawn = normal_quantile(uniform(child(child(key, SIGMA), np.arange(layers))))
+        spread = np.maximum(0.0, sigma + LAYER_SPREAD * drawn)
+    total = np.maximum(spread, sigma_phase)
+    phase_share = np.divide(sigma_phase**2, total**2, out=np.zeros(layers), where=total > 0)
+    base = np.sqrt((1 - phase_share) * (1 - domain_share))[:, None] * _normals(key, BASE, layers, experts)
+    domain = np.sqrt((1 - phase_share) * domain_share)[:, None] * _normals(key, DOMAIN, layers, experts)
+    prefill, decode = (
+        base + domain + np.sqrt(phase_share)[:, None] * _normals(key, which, layers, experts)
+        for which in (PREFILL, DECODE)
+    )
+    return Latent(prefill, decode, total)
+
+
 def popularity(
     key: np.uint64,
     layers: int,
@@ -59,21 +88,17 @@ def popularity(
     outside the phase that belongs to the domain. sigma_phase: spread of the part that prefill and decode do not
     share; where it exceeds the layer's own spread, it is the layer's spread.
     """
-    spread = np.zeros(layers)
-    if sigma > 0:
-        drawn = normal_quantile(uniform(child(child(key, SIGMA), np.arange(layers))))
-        spread = np.maximum(0.0, sigma + LAYER_SPREAD * drawn)
-    total = np.maximum(spread, sigma_phase)
-    phase_share = np.divide(sigma_phase**2, total**2, out=np.zeros(layers), where=total > 0)
-    base = np.sqrt((1 - phase_share) * (1 - domain_share))[:, None] * _normals(key, BASE, layers, experts)
-    domain = np.sqrt((1 - phase_share) * domain_share)[:, None] * _normals(key, DOMAIN, layers, experts)
-    weights = []
-    for which in (PREFILL, DECODE):
-        z = base + domain + np.sqrt(phase_share)[:, None] * _normals(key, which, layers, experts)
-        log_weights = total[:, None] * z if distribution == "lognormal" else log_gamma_quantile(z, total)
-        log_weights -= log_weights.max(axis=1, keepdims=True)
-        weights.append(np.exp(np.maximum(log_weights, FLOOR)))
-    return Popularity(prefill=weights[0], decode=weights[1], sigma=total)
+    z = latent(key, layers, experts, sigma, domain_share, sigma_phase)
+    prefill, decode = (
+        weights_of(z.sigma[:, None] * each if distribution == "lognormal" else log_gamma_quantile(each, z.sigma))
+        for each in (z.prefill, z.decode)
+    )
+    return Popularity(prefill, decode, z.sigma)
+
+
+def weights_of(log_weights: np.ndarray) -> np.ndarray:
+    """Weights whose largest along the last axis is 1, none below e^-60."""
+    return np.exp(np.maximum(log_weights - log_weights.max(axis=-1, keepdims=True), FLOOR))
 
 
 def _normals(key: np.uint64, which: int, layers: int, experts: int) -> np.ndarray:

@@ -176,10 +176,14 @@ def sample_counts(
 
 def request_factors(key: np.uint64, layer: int, request: int, experts: int, factors: np.ndarray) -> np.ndarray:
     """The factors of one request in one layer: float64 [experts], four 12-bit indices from each word."""
+    return factors_of(child(child(key, layer), request), experts, factors)
+
+
+def factors_of(key_request: np.ndarray, experts: int, factors: np.ndarray) -> np.ndarray:
+    """The factors that belong to the key of a request in a layer: float64 [experts]."""
     if factors.size == 0:
         return np.ones(experts)
-    base = child(child(child(key, layer), request), FACTOR_STREAM)
-    words = child(base, np.arange(-(-experts // LANES), dtype=np.uint64))
+    words = child(child(key_request, FACTOR_STREAM), np.arange(-(-experts // LANES), dtype=np.uint64))
     lanes = (words[:, None] >> (LANE_BITS * np.arange(LANES, dtype=np.uint64))) & LANE_MASK
     return factors[lanes.astype(np.int64).ravel()[:experts]]
 

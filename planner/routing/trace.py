@@ -108,6 +108,21 @@ def _normalised(weights: np.ndarray) -> np.ndarray:
     return np.where(whole > 0, share / np.where(whole > 0, whole, 1.0), 1.0 / weights.shape[-1])
 
 
+def entry_for(trace_id: str, model_id: str, layers: int, experts: int, top_k: int) -> TraceEntry:
+    """The trace of that id, if it belongs to this model and shape; else raises RoutingError."""
+    entry = find_trace(trace_id)
+    if entry.model_id != model_id:
+        others = [other.id for other in traces() if other.model_id == model_id]
+        hint = f"for this model there are {', '.join(others)}" if others else "there is no trace of this model"
+        raise RoutingError(f"Trace '{entry.id}' was recorded on {entry.model_id}, not on {model_id}; {hint}.")
+    if (entry.layers, entry.experts, entry.top_k) != (layers, experts, top_k):
+        raise RoutingError(
+            f"Trace '{entry.id}' has {entry.layers} MoE layers of {entry.experts} experts with top-{entry.top_k}; "
+            f"this config of {model_id} has {layers} of {experts} with top-{top_k}."
+        )
+    return entry
+
+
 def trace_state(
     choice: RoutingChoice,
     model_id: str,
@@ -121,18 +136,9 @@ def trace_state(
     steps: int,
 ) -> RoutingState:
     """Expert load from a trace; ``prompt_tokens`` has no influence (a trace has its own lengths)."""
-    entry = find_trace(choice.trace or "")
-    if entry.model_id != model_id:
-        others = [other.id for other in traces() if other.model_id == model_id]
-        hint = f"for this model there are {', '.join(others)}" if others else "there is no trace of this model"
-        raise RoutingError(f"Trace '{entry.id}' was recorded on {entry.model_id}, not on {model_id}; {hint}.")
-    if (entry.layers, entry.experts, entry.top_k) != (layers, experts, top_k):
-        raise RoutingError(
-            f"Trace '{entry.id}' has {entry.layers} MoE layers of {entry.experts} experts with top-{entry.top_k}; "
-            f"this config of {model_id} has {layers} of {experts} with top-{top_k}."
-        )
+    entry = entry_for(choice.trace or "", model_id, layers, experts, top_k)
     recording = load(entry.id)
-    calibration, timed = _split(recording.length.size, choice.seed)
+    calibration, timed = split(recording.length.size, choice.seed)
     sampled = min(batch, max(1, PASS_TOKENS // tokens_per_request))
     sequences = np.resize(timed, sampled)
     half = recording.length[sequences] // 2
@@ -141,13 +147,13 @@ def trace_state(
     offset = np.where(first, 0, child(child(_OFFSET, choice.seed), np.arange(sampled)).astype(np.int64) % later)
     steady = np.arange(steps)[:, None, None] * tokens_per_request + np.arange(tokens_per_request)
     position = (recording.start[sequences] + half)[:, None] + (offset[:, None] + steady) % later[:, None]
-    counts = _count(recording.ids, position.reshape(steps, -1), experts)
+    counts = count_rows(recording.ids, position.reshape(steps, -1), experts)
 
     uses = np.bincount(sequences, minlength=recording.length.size) * (batch / sampled)
     early = np.concatenate([np.arange(s, s + n // 2) for s, n in _spans(recording, timed)])
     wanted = min(prefill_tokens, PASS_TOKENS)
     shift = np.arange(PREFILL_PASSES)[:, None] * (early.size // PREFILL_PASSES)
-    passes = _count(recording.ids, early[(shift + np.arange(wanted)) % early.size], experts)
+    passes = count_rows(recording.ids, early[(shift + np.arange(wanted)) % early.size], experts)
 
     rows = _every(np.concatenate([np.arange(s + n // 2, s + n) for s, n in _spans(recording, timed)]), GATE_TOKENS)
     gates = _normalised(recording.weights[np.arange(rows.size) % entry.layers, rows])
@@ -177,7 +183,7 @@ def trace_state(
 _ORDER, _OFFSET = np.uint64(0x6F72646572), np.uint64(0x6F6666736574)
 
 
-def _split(requests: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def split(requests: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the requests for calibration and of those that are timed, in an order drawn from the seed."""
     order = np.argsort(child(child(_ORDER, seed), np.arange(requests)), kind="stable")
     kept = max(1, requests // CALIBRATION_SHARE)
@@ -193,7 +199,7 @@ def _every(rows: np.ndarray, wanted: int) -> np.ndarray:
     return rows[np.linspace(0, rows.size - 1, min(wanted, rows.size)).astype(np.int64)]
 
 
-def _count(ids: np.ndarray, rows: np.ndarray, experts: int) -> np.ndarray:
+def count_rows(ids: np.ndarray, rows: np.ndarray, experts: int) -> np.ndarray:
     """Tokens per expert: ids [layers, tokens, k], rows int [passes, n] -> int32 [passes, layers, experts]."""
     passes, layers = rows.shape[0], ids.shape[0]
     counts = np.empty((passes, layers, experts), np.int32)
