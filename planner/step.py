@@ -208,7 +208,8 @@ def _domains(lanes: dict[Lane, float], flows: Flows, machine: Machine, step_s: f
         }
 
     def add(ident: str, lane: Lane, flop_share: float | None = None, **rest: float | None) -> None:
-        busy = lanes.get(lane, 0.0)
+        # A link whose time is booked on the device that waits for it is busy for as long as its bytes take.
+        busy = max(lanes.get(lane, 0.0), (rest.get("achieved_share") or 0.0) * step_s)
         found.append(
             Domain(
                 id=ident, name=LANE_NAMES[lane], busy_s=busy, busy_share=busy / step_s, flop_share=flop_share, **rest
