@@ -10,12 +10,30 @@ from planner.policies.all_gpu import AllGpu
 from planner.policies.base import Option, Policy, PolicyEntry
 from planner.policies.context_aware import ContextAware
 from planner.policies.cpu_experts import CpuExperts
+from planner.policies.dali import Dali
+from planner.policies.daop import Daop
+from planner.policies.fiddler import Fiddler
+from planner.policies.freetoken import FreeToken
+from planner.policies.hybrimoe import HybriMoe
 from planner.policies.layer_streaming import LayerStreaming
 from planner.policies.monde import Monde
 from planner.policies.trimoe import TriMoe
 
 _ALL: dict[str, Policy] = {
-    p.id: p for p in (AllGpu(), LayerStreaming(), CpuExperts(), Monde(), ContextAware(), TriMoe())
+    p.id: p
+    for p in (
+        AllGpu(),
+        LayerStreaming(),
+        CpuExperts(),
+        Monde(),
+        ContextAware(),
+        TriMoe(),
+        Fiddler(),
+        HybriMoe(),
+        Daop(),
+        Dali(),
+        FreeToken(),
+    )
 }
 
 __all__ = ["Option", "Policy", "PolicyEntry", "catalog", "check_options", "get"]
