@@ -121,11 +121,7 @@ class TriMoe(Policy):
         pairs = routing.tokens_per_pass * ctx.top_k
         share = routing.profile / np.maximum(routing.profile.sum(axis=1, keepdims=True), 1e-30)
         mean = np.minimum(share * pairs, routing.tokens_per_pass)
-        hit = 1.0 - np.exp(-mean)  # an expert with a small mean load is read in only some steps
-        tokens = np.maximum(mean / np.maximum(hit, 1e-30), 1.0)
-        cpu = np.where(resident, 0.0, hit * experts.on_cpu(ctx, tokens, stored).seconds)
-        mapping = str(ctx.option("ndp_compute", "gemv"))
-        near = np.where(resident, 0.0, hit * experts.on_ndp(ctx, tokens, stored, "dimm_ndp", mapping).seconds)
+        cpu, near = (np.where(resident, 0.0, seconds) for seconds in expected_costs(ctx, mean, stored))
         order = np.argsort(np.where(resident, np.inf, -mean), axis=1, kind="stable")
         cpu_sum = np.cumsum(np.take_along_axis(cpu, order, 1), axis=1)
         near_sum = np.cumsum(np.take_along_axis(near, order, 1), axis=1)
@@ -140,21 +136,31 @@ class TriMoe(Policy):
 
     # --- passes ----------------------------------------------------------------------------------------------------
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
+        run, phase, base = self.begin(ctx, ready, routing.counts)
+        costs = expert_costs(ctx, placed, routing.counts)
+        plan = self._schedule(ctx, placed, routing.counts, costs, base)
+        self._domains(ctx, run, phase, placed, routing.counts, costs, plan)
+        self.finish(ctx, ready, run)
+        return run
+
+    def begin(self, ctx: Context, ready: Prepared, counts: np.ndarray) -> tuple[Pass, Phase, Array]:
+        """A decode pass up to the routed experts: the pass, the phase that they run in, and what the GPU does in it
+        before any of them, float64 [moe_layers], s."""
         layout = ready.layout
         rows = attention.decode_rows(ctx, self.sequences_per_pass(ctx, layout))
         copies = replicas_at_work(ctx.scenario.workload.batch, layout)
         run = Pass(tokens=rows.tokens, copies=copies, repeats=float(self.passes_per_step(ctx, layout)))
         attention.add_attention(ctx, run, rows, layout, ready.kv_location, ready.attention_device)
-        self._hand_over(ctx, run, routing.counts)
+        self._hand_over(ctx, run, counts)
         phase = run.phase("three domains")
         add_dense_side(ctx, run, phase, rows, layout)
-        base = phase_times(phase).total.mean(axis=(0, 1))[ctx.moe]
-        costs = self._costs(ctx, placed, routing.counts)
-        plan = self._schedule(ctx, placed, routing.counts, costs, base)
-        self._domains(ctx, run, phase, placed, routing.counts, costs, plan)
-        attention.add_head(ctx, run, rows, layout)
-        attention.add_overhead(ctx, run, rows, layout, sync_s(ctx))
-        return run
+        return run, phase, phase_times(phase).total.mean(axis=(0, 1))[ctx.moe]
+
+    def finish(self, ctx: Context, ready: Prepared, run: Pass) -> None:
+        """What follows the last layer, and the launches."""
+        rows = attention.decode_rows(ctx, self.sequences_per_pass(ctx, ready.layout))
+        attention.add_head(ctx, run, rows, ready.layout)
+        attention.add_overhead(ctx, run, rows, ready.layout, sync_s(ctx))
 
     def prefill(
         self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState, mode: str, tokens: int
@@ -172,31 +178,6 @@ class TriMoe(Policy):
 
     def prefill_modes(self, ctx: Context) -> tuple[str, ...]:
         return ("stream",)
-
-    def _costs(self, ctx: Context, placed: Placed, counts: np.ndarray) -> dict[str, Any]:
-        """Equations 1 to 4 for every expert of every sampled step, [samples, moe_layers, experts]."""
-        m, resident, stored = ctx.machine, placed.resident, placed.stored
-        dram, pcie, gpu, cpu = m.dram, m.pcie, m.gpu, m.cpu
-        assert dram is not None and pcie is not None and gpu is not None and cpu is not None
-        localised = placed.home >= 0
-        host_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.bandwidth_bytes_per_s)
-        cpu_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.cpu_bandwidth_bytes_per_s)
-        hot = experts.on_gpu(ctx, counts, ctx.gpu_width.expert_bytes, ctx.gpu_width.format, gpu.per_node)
-        fetched = experts.on_gpu(ctx, counts, stored.bytes, placed.widths[0].format, gpu.per_node)
-        link = np.maximum(stored.bytes / (ctx.machine.host_to_gpus_bytes_per_s), stored.bytes / host_rate)
-        on_cpu = experts.on_cpu(ctx, counts, stored)
-        read = stored.bytes / cpu_rate - stored.bytes / dram.cpu_bandwidth_bytes_per_s
-        on_cpu = experts.Work(on_cpu.compute_s, on_cpu.bytes_s + np.where(counts > 0, read, 0.0), on_cpu.overlap)
-        near = experts.on_ndp(ctx, counts, stored, "dimm_ndp", str(ctx.option("ndp_compute", "gemv")))
-        return {
-            "hot": hot,
-            "fetched": fetched,
-            "link_s": link,
-            "gpu_s": np.where(resident, hot.seconds, np.maximum(fetched.seconds, link)),
-            "cpu": on_cpu,
-            "ndp": near,
-            "ndp_s": np.where(localised & ~resident, near.seconds, np.inf),
-        }
 
     def _schedule(
         self, ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
@@ -332,3 +313,43 @@ class TriMoe(Policy):
             cold = float((placed.tier == TIER_CODE["dimm_ndp"]).sum(axis=1).mean())
             text += f", on average {warm:.0f} warm ones striped for the CPU and {cold:.0f} cold ones on single DIMMs"
         return text + "."
+
+
+def expert_costs(ctx: Context, placed: Placed, counts: np.ndarray) -> dict[str, Any]:
+    """Equations 1 to 4 for every expert of every sampled step, [samples, moe_layers, experts].
+
+    ``gpu_s``, ``cpu`` and ``ndp_s`` are the seconds on each domain, inf where an expert cannot run; the other entries
+    are what they are made of.
+    """
+    m, resident, stored = ctx.machine, placed.resident, placed.stored
+    dram, pcie, gpu, cpu = m.dram, m.pcie, m.gpu, m.cpu
+    assert dram is not None and pcie is not None and gpu is not None and cpu is not None
+    localised = placed.home >= 0
+    host_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.bandwidth_bytes_per_s)
+    cpu_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.cpu_bandwidth_bytes_per_s)
+    hot = experts.on_gpu(ctx, counts, ctx.gpu_width.expert_bytes, ctx.gpu_width.format, gpu.per_node)
+    fetched = experts.on_gpu(ctx, counts, stored.bytes, placed.widths[0].format, gpu.per_node)
+    link = np.maximum(stored.bytes / (ctx.machine.host_to_gpus_bytes_per_s), stored.bytes / host_rate)
+    on_cpu = experts.on_cpu(ctx, counts, stored)
+    read = stored.bytes / cpu_rate - stored.bytes / dram.cpu_bandwidth_bytes_per_s
+    on_cpu = experts.Work(on_cpu.compute_s, on_cpu.bytes_s + np.where(counts > 0, read, 0.0), on_cpu.overlap)
+    near = experts.on_ndp(ctx, counts, stored, "dimm_ndp", str(ctx.option("ndp_compute", "gemv")))
+    return {
+        "hot": hot,
+        "fetched": fetched,
+        "link_s": link,
+        "gpu_s": np.where(resident, hot.seconds, np.maximum(fetched.seconds, link)),
+        "cpu": on_cpu,
+        "ndp": near,
+        "ndp_s": np.where(localised & ~resident, near.seconds, np.inf),
+    }
+
+
+def expected_costs(ctx: Context, mean_tokens: Array, stored: Stored) -> tuple[Array, Array]:
+    """Expected seconds of a step of each expert on the CPU (striped) and on its DIMM (localised), same shape as
+    ``mean_tokens`` [layers, experts]: an expert with a small mean load is read in only some steps."""
+    hit = 1.0 - np.exp(-mean_tokens)
+    tokens = np.maximum(mean_tokens / np.maximum(hit, 1e-30), 1.0)
+    mapping = str(ctx.option("ndp_compute", "gemv"))
+    near = experts.on_ndp(ctx, tokens, stored, "dimm_ndp", mapping).seconds
+    return hit * experts.on_cpu(ctx, tokens, stored).seconds, hit * near
