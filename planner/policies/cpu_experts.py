@@ -2,13 +2,20 @@
 
 ``t_layer = t_attention + max(t_shared + t_hot, t_cpu) + t_sync``: the GPU's shared and resident experts run beside
 the CPU's routed ones.
+
+Expert Deferral (decode only): of a token's k experts the d with the least gate weight are added one layer later, so the
+CPU computes them beside the next layer's attention; ``t_layer = max(t_attention + max(t_gpu, t_now), t_late + t_now)``
+with ``t_late`` from the layer before. Each expert is read once in a pass, so one with n tokens is late only if all of
+them defer it: a share ``(d/k)^n`` in the mean.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.context import Context
+from planner.errors import PlanError
 from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention, experts
 from planner.physics.experts import Counts, spread
@@ -24,6 +31,7 @@ from planner.policies.base import (
     mixed_widths,
     nowhere,
 )
+from planner.policies.early_cpu import add_early_cpu
 from planner.policies.hybrid import (
     add_dense_side,
     add_host_kv,
@@ -55,11 +63,37 @@ class CpuExperts(Policy):
             low=0.0,
             high=1.0,
         ),
+        Option(
+            "deferred_experts",
+            "int",
+            0,
+            "experts of a token whose results are added one layer later (published: 6 of 8 for DeepSeek-V3, 4 of 8 for "
+            "Qwen2-57B, 4 of 6 for DeepSeek-V2.5; outputs change slightly)",
+            low=0,
+            high=1000,
+        ),
+        Option(
+            "hot_placement",
+            "choice",
+            "layers",
+            "which experts are kept in HBM, given how many: layers: the most loaded of each layer; frequency: the most "
+            "loaded of the model; dynamic: of each layer, by the prefill of these sequences; uniform: as many of each "
+            "layer, without statistics; front-loading: whole layers from the first one on",
+            choices=("layers", "frequency", "dynamic", "uniform", "front-loading"),
+        ),
     )
     notes = (
         "Prefill runs on the CPU, or on the GPU with the experts streamed, whichever is faster for this prompt.",
         "The published system keeps no routed expert in HBM; set GPU experts per layer to keep the most loaded ones.",
     )
+
+    def check(self, ctx: Context) -> None:
+        deferred, most = int(ctx.option("deferred_experts", 0)), max(ctx.top_k - LEAST_IMMEDIATE, 0)
+        if deferred > most:
+            raise PlanError(
+                f"policy.options.deferred_experts is {deferred}; of the {ctx.top_k} experts of a token at least "
+                f"{LEAST_IMMEDIATE} stay in their layer, so it takes 0 to {most}."
+            )
 
     def resident_default(self, ctx: Context) -> int | None:
         return 0
@@ -79,7 +113,8 @@ class CpuExperts(Policy):
 
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
         widths = ctx.other_widths()
-        resident = hottest(routing.profile, ready.resident_per_layer)
+        strategy = str(ctx.option("hot_placement", "layers"))
+        resident = hot_experts(strategy, ready.resident_per_layer, routing)
         tier = np.where(resident, TIER_CODE["gpu"], TIER_CODE["host"]).astype(np.int8)
         return Placed(
             tier,
@@ -87,7 +122,7 @@ class CpuExperts(Policy):
             mixed_widths(routing.profile, widths),
             tuple(w for w, _ in widths),
             {
-                TIER_CODE["gpu"]: "among the most loaded experts of its layer, kept in HBM as asked",
+                TIER_CODE["gpu"]: f"{WHY_HOT[strategy]}, kept in HBM as asked",
                 TIER_CODE["host"]: "this policy computes routed experts on the CPU, next to host memory",
             },
             nowhere(resident.shape),
@@ -128,7 +163,15 @@ class CpuExperts(Policy):
         phase = run.phase("routed experts beside shared ones")
         add_dense_side(ctx, run, phase, rows, layout)
         add_residents(ctx, run, phase, counts, placed.resident, layout)
-        add_cpu_experts(ctx, run, placed, counts, ~placed.resident)
+        deferred = 0 if rows.prefill else int(ctx.option("deferred_experts", 0))
+        if deferred:
+            late = (deferred / ctx.top_k) ** np.maximum(counts, 1)
+            late[:, -1] = 0.0  # nothing follows the last MoE layer that could wait for it
+            add_early_cpu(
+                ctx, run, phase, placed, counts, np.broadcast_to(~placed.resident, counts.shape), late, later=1
+            )
+        else:
+            add_cpu_experts(ctx, run, placed, counts, ~placed.resident)
         sent = rows.tokens * ctx.hidden_bytes * np.asarray(ctx.work.is_moe, float)
         attention.add_round_trip(ctx, run, phase, "cpu", sent)
         attention.add_head(ctx, run, rows, layout)
@@ -136,8 +179,39 @@ class CpuExperts(Policy):
         return run
 
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
-        kept = ready.resident_per_layer
-        return f"{ctx.experts - kept} experts of each layer on the CPU" + (f", {kept} in HBM." if kept else ".")
+        kept, deferred = ready.resident_per_layer, int(ctx.option("deferred_experts", 0))
+        text = f"{ctx.experts - kept} experts of each layer on the CPU" + (f", {kept} in HBM" if kept else "")
+        return text + (f"; {deferred} of a token's {ctx.top_k} are added one layer later." if deferred else ".")
+
+
+LEAST_IMMEDIATE = 2  # experts of a token that are never deferred (KTransformers, SOSP'25)
+WHY_HOT = {
+    "layers": "among the most loaded experts of its layer",
+    "frequency": "among the most loaded experts of the model",
+    "dynamic": "among the most used experts of its layer in the prefill of these sequences",
+    "uniform": "one of as many of each layer, chosen without statistics",
+    "front-loading": "in one of the first layers, which fill the room in HBM",
+}
+
+
+def hot_experts(strategy: str, per_layer: int, routing: RoutingState) -> NDArray[np.bool_]:
+    """Experts in HBM, bool [layers, experts], ``per_layer`` times the layers in all (kt-kernel's placement strategies).
+
+    Without statistics the choice is by index, which says nothing about load.
+    """
+    layers, experts_each = routing.profile.shape
+    if strategy == "dynamic":
+        return hottest(routing.context, per_layer)
+    if strategy == "uniform":
+        return np.broadcast_to(np.arange(experts_each) < per_layer, routing.profile.shape).copy()
+    if strategy == "layers":
+        return hottest(routing.profile, per_layer)
+    load = (
+        routing.profile if strategy == "frequency" else -np.arange(layers, dtype=float)[:, None] * np.ones(experts_each)
+    )
+    chosen = np.zeros(load.size, bool)
+    chosen[np.argsort(-load.ravel(), kind="stable")[: per_layer * layers]] = True
+    return chosen.reshape(load.shape)
 
 
 def add_cpu_experts(ctx: Context, run: Pass, placed: Placed, counts: Counts, mask: np.ndarray) -> None:
