@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.context import Context
+from planner.errors import PlanError
 from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention
 from planner.physics.memory import Ledger, cxl_tier, host_tier
@@ -42,17 +43,33 @@ class Monde(Policy):
             low=0,
             high=100_000,
         ),
-        Option("residents_count", "bool", True, "active experts resident in HBM count towards the experts to move"),
+        Option(
+            "residency",
+            "choice",
+            "static",
+            "experts kept in HBM: none; static: the most loaded of each layer, as many as GPU experts per layer says, "
+            "and active ones count towards the experts to move; any-resident: the same, and a layer in which one of "
+            "them is active moves nothing",
+            choices=("none", "static", "any-resident"),
+        ),
         NDP_COMPUTE,
         EXCLUSION,
         BOUNCE,
     )
     notes = (
         "Whether MoNDE keeps moved experts for later passes is not published; here they are used once and dropped.",
+        "Nor is whether it keeps any expert in HBM, which moves its decode rate by a factor of 3 at batch 1: see the "
+        "option residency, with GPU experts per layer.",
     )
 
     def check(self, ctx: Context) -> None:
         check_widths(ctx, kind_of(ctx), (w for w, _ in ctx.other_widths()))
+        kept = ctx.scenario.policy.gpu_experts_per_layer
+        if kept and ctx.option("residency", "static") == "none":
+            raise PlanError(
+                f"policy.options.residency is 'none', but policy.gpu_experts_per_layer is {kept}; give 0 there, or "
+                "static or any-resident here."
+            )
 
     def resident_default(self, ctx: Context) -> int | None:
         return 0

@@ -86,7 +86,7 @@ def moved_hot(ctx: Context, counts: Counts, resident: NDArray[np.bool_], kind: s
     """Experts that MoNDE moves to the GPU in a pass: the H most loaded active ones, [samples, layers, experts].
 
     H = ceil(active x B_link / (B_link + B_ndp)), at least 1 (MoNDE, arXiv 2405.18832, as re-implemented by DynaNDE);
-    active residents count towards H when ``residents_count`` is on.
+    active residents count towards H; with ``residency`` any-resident, one of them is enough and nothing moves.
     """
     ndp = ndp_of(ctx, kind)
     link = ctx.machine.cxl_link if kind == "cxl_ndp" else ctx.machine.pcie
@@ -99,8 +99,10 @@ def moved_hot(ctx: Context, counts: Counts, resident: NDArray[np.bool_], kind: s
     else:
         alpha = link.peak_bytes_per_s / (link.peak_bytes_per_s + ndp.peak_bandwidth_bytes_per_s * ndp.units)
         wanted = np.where(active > 0, np.maximum(np.ceil(alpha * active), 1), 0)
-    if ctx.option("residents_count", True):
-        wanted = np.maximum(wanted - (hit & resident).sum(axis=2), 0)
+    there = (hit & resident).sum(axis=2)
+    wanted = np.maximum(wanted - there, 0)
+    if ctx.option("residency", "static") == "any-resident":
+        wanted = np.where(there > 0, 0, wanted)
     candidates = np.where(resident, 0, counts)
     rank = np.argsort(np.argsort(-candidates, axis=2, kind="stable"), axis=2)
     return np.asarray((rank < wanted[..., None]) & hit & ~resident)
