@@ -65,7 +65,9 @@ def plan(scenario: Scenario, *, with_ranges: bool = True, with_marginals: bool =
 def _details(found: Evaluation) -> Details | None:
     if found.placed is None or found.ready is None or found.routing is None:
         return None
-    return found.policy.details(found.ctx, found.ready, found.placed, found.routing)
+    told = found.policy.details(found.ctx, found.ready, found.placed, found.routing)
+    moved = found.policy.migration(found.ctx, found.placed, found.prefill.prompt_s) if found.prefill else None
+    return told if moved is None else (told or Details()).model_copy(update={"migration": moved})
 
 
 @lru_cache(maxsize=1)

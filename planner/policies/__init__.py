@@ -64,6 +64,8 @@ def check_options(policy: Policy, options: Mapping[str, bool | int | float | str
             raise PlanError(f"{field} is {shown}; it takes true or false.")
         if option.type == "choice" and value not in option.choices:
             raise PlanError(f"{field} is {shown}; it takes one of {', '.join(option.choices)}.")
+        if option.type == "text" and not isinstance(value, str):
+            raise PlanError(f"{field} is {shown}; it takes text.")
         if option.type in ("int", "float"):
             _check_number(field, option, value, shown)
 

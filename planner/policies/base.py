@@ -18,7 +18,7 @@ from planner.physics import attention
 from planner.physics.experts import Stored
 from planner.physics.memory import Ledger, fits
 from planner.physics.operation import Array
-from planner.result import TIERS, Details
+from planner.result import TIERS, Details, MigrationReport
 from planner.routing import RoutingState
 from planner.step import Pass
 
@@ -30,7 +30,7 @@ class Option:
     """One further option of a policy, as its page and the command line list it."""
 
     name: str
-    type: str  # "bool", "int", "float", "choice"
+    type: str  # "bool", "int", "float", "choice", "text"
     default: bool | int | float | str
     description: str
     choices: tuple[str, ...] = ()
@@ -216,6 +216,10 @@ class Policy(ABC):
 
     def details(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Details | None:
         """What this policy has to tell beyond placement and times."""
+        return None
+
+    def migration(self, ctx: Context, placed: Placed, prefill_s: float) -> MigrationReport | None:
+        """Move of a hot set into HBM after prefill, and how much of it ``prefill_s`` seconds of prefill hide."""
         return None
 
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:

@@ -7,28 +7,22 @@ are fixed during decode: every selected expert runs where it lives.
 
 from __future__ import annotations
 
-from typing import Literal, cast
-
 import numpy as np
 
 from models import formats
-from planner.bitwidth import select_layers
 from planner.context import Context, Width
-from planner.errors import PlanError
-from planner.importance import by_importance, hot_experts, importance
-from planner.losses import surrogate_losses
 from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention
 from planner.physics.experts import Stored
 from planner.physics.memory import Ledger
 from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mean_expert_bytes, mixed_widths
+from planner.policies.context_selection import BIT_OPTIONS, HOT_OPTIONS, SELECTED_BITS, hot_set, scores, select
 from planner.policies.hybrid import hybrid_gpu_tier, streamed_prefill
 from planner.policies.monde import near_data_ledger
 from planner.policies.near_data import BOUNCE, NDP_COMPUTE, check_widths, homes, near_data_pass
+from planner.result import Details, MigrationReport
 from planner.routing import RoutingState
 from planner.step import Pass
-
-SELECTED_BITS = (4, 3, 2, 1)
 
 
 class ContextAware(Policy):
@@ -41,28 +35,8 @@ class ContextAware(Policy):
     needs = ("gpu", "pcie", "cxl_ndp")
     default_bits = 3.0
     options = (
-        Option(
-            "alpha",
-            "float",
-            0.5,
-            "weight of selection counts against router scores in the importance",
-            low=0.0,
-            high=1.0,
-        ),
-        Option(
-            "normalise",
-            "choice",
-            "sum",
-            "how counts and scores of a layer are scaled",
-            choices=("sum", "max", "minmax"),
-        ),
-        Option(
-            "selector",
-            "choice",
-            "prefix",
-            "prefix: the paper's search; exact: the optimum",
-            choices=("prefix", "exact"),
-        ),
+        *HOT_OPTIONS,
+        *BIT_OPTIONS,
         Option("keep_originals", "bool", True, "the native experts stay in CXL memory beside the 1 to 4 bit replicas"),
         Option("fill_hidden", "bool", True, "the move of the hot set runs behind the rest of prefill"),
         NDP_COMPUTE,
@@ -102,10 +76,8 @@ class ContextAware(Policy):
         return [gpu, *ledger]
 
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
-        alpha = float(ctx.option("alpha", 0.5))
-        how = cast(Literal["sum", "max", "minmax"], ctx.option("normalise", "sum"))
-        score = importance(routing.context, routing.context_scores, alpha, how)
-        resident = hot_experts(score, ready.resident_per_layer)
+        score = scores(ctx, routing)
+        resident = hot_set(ctx, score, ready.resident_per_layer)
         budget = self._budget(ctx)
         widths: tuple[Width, ...]
         if budget is None:
@@ -113,7 +85,8 @@ class ContextAware(Policy):
             stored, widths = mixed_widths(score, mixed), tuple(w for w, _ in mixed)
             reason = "not among the most important experts of this context; stored at the width asked for"
         else:
-            stored, widths = self._select(ctx, score, ready.resident_per_layer, budget)
+            chosen = select(ctx, score, resident, budget)
+            stored, widths = chosen.stored, chosen.widths
             reason = (
                 f"not among the most important experts of this context; width chosen under a mean of {budget:g} bits"
             )
@@ -129,22 +102,6 @@ class ContextAware(Policy):
             },
             homes(ctx, score, "cxl_ndp", np.ones(resident.shape, bool)),
         )
-
-    def _select(self, ctx: Context, score: np.ndarray, kept: int, budget: float) -> tuple[Stored, tuple[Width, ...]]:
-        """Widths of the experts outside HBM; the residents carry the widest, which nothing reads."""
-        if budget < 1:
-            raise PlanError(f"policy.weight_bits is {budget:g}; the selector takes a mean from 1 to 4 bits.")
-        widths = tuple(ctx.width(formats.format_for_bits(b)) for b in SELECTED_BITS)
-        index = np.zeros(score.shape, np.int8)
-        cold = by_importance(score)[:, kept:]
-        if cold.shape[1]:
-            table = surrogate_losses(ctx.moe_layers, ctx.experts, seed=ctx.scenario.routing.seed)
-            losses = np.take_along_axis(table.values, cold[:, :, None], axis=1)
-            method = cast(Literal["prefix", "exact"], ctx.option("selector", "prefix"))
-            bits = select_layers(losses, None, budget, method).bits
-            np.put_along_axis(index, cold, (SELECTED_BITS[0] - bits).astype(np.int8), axis=1)
-        sizes, named = np.array([w.expert_bytes for w in widths]), np.array([w.bits for w in widths])
-        return Stored(sizes[index], named[index], index), widths
 
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
         rows = attention.decode_rows(ctx, self.sequences_per_pass(ctx, ready.layout))
@@ -194,14 +151,25 @@ class ContextAware(Policy):
         A layer's hot experts are known when its prefill is done, so they move while the later layers compute; the
         last layer's always shows.
         """
+        return self.migration(ctx, placed, prefill_s).exposed_s / ctx.scenario.workload.batch
+
+    def migration(self, ctx: Context, placed: Placed, prefill_s: float) -> MigrationReport:
         link = ctx.machine.cxl_link
         assert link is not None
-        fill = float(placed.resident.sum()) * ctx.gpu_width.expert_bytes / link.bytes_per_s
+        moved = float(placed.resident.sum()) * ctx.gpu_width.expert_bytes
+        fill = moved / link.bytes_per_s
         layers = max(ctx.moe_layers, 1)
-        if not ctx.option("fill_hidden", True):
-            return fill / ctx.scenario.workload.batch
-        behind = prefill_s * (layers - 1) / layers
-        return max(fill - behind, fill / layers) / ctx.scenario.workload.batch
+        exposed = fill
+        if ctx.option("fill_hidden", True):
+            exposed = max(fill - prefill_s * (layers - 1) / layers, fill / layers)
+        return MigrationReport(bytes=moved, fill_s=fill, hidden_s=fill - exposed, exposed_s=exposed)
+
+    def details(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Details | None:
+        """What the bit-width selection chose and what its restriction leaves on the table."""
+        budget = self._budget(ctx)
+        if budget is None:
+            return None
+        return Details(selector=select(ctx, scores(ctx, routing), placed.resident, budget).report)
 
     def plan_notes(self, ctx: Context) -> tuple[str, ...]:
         if ctx.scenario.workload.batch == 1:
