@@ -256,7 +256,7 @@ def _dram(f: Figures) -> Dram | None:
         peak_bandwidth_bytes_per_s=peak,
         bandwidth_bytes_per_s=peak * f("dram.read_efficiency"),
         cpu_bandwidth_bytes_per_s=peak * f("dram.read_efficiency") * numa,
-        capacity_bytes=dimms * f("dram.capacity_bytes_per_dimm"),
+        capacity_bytes=f("dram.capacity_bytes"),
         dimms=dimms,
         channels=max(sockets, 1) * f.count("dram.channels_per_socket"),
         ranks_per_dimm=f.count("dram.ranks_per_dimm"),
