@@ -121,7 +121,8 @@ class TriMoe(Policy):
         pairs = routing.tokens_per_pass * ctx.top_k
         share = routing.profile / np.maximum(routing.profile.sum(axis=1, keepdims=True), 1e-30)
         mean = np.minimum(share * pairs, routing.tokens_per_pass)
-        cpu, near = (np.where(resident, 0.0, seconds) for seconds in expected_costs(ctx, mean, stored))
+        _, *others = expected_costs(ctx, mean, stored)
+        cpu, near = (np.where(resident, 0.0, seconds) for seconds in others)
         order = np.argsort(np.where(resident, np.inf, -mean), axis=1, kind="stable")
         cpu_sum = np.cumsum(np.take_along_axis(cpu, order, 1), axis=1)
         near_sum = np.cumsum(np.take_along_axis(near, order, 1), axis=1)
@@ -345,11 +346,16 @@ def expert_costs(ctx: Context, placed: Placed, counts: np.ndarray) -> dict[str, 
     }
 
 
-def expected_costs(ctx: Context, mean_tokens: Array, stored: Stored) -> tuple[Array, Array]:
-    """Expected seconds of a step of each expert on the CPU (striped) and on its DIMM (localised), same shape as
-    ``mean_tokens`` [layers, experts]: an expert with a small mean load is read in only some steps."""
+def expected_costs(ctx: Context, mean_tokens: Array, stored: Stored) -> tuple[Array, Array, Array]:
+    """Expected seconds of a step of each expert from HBM, on the CPU (striped) and on its DIMM (localised).
+
+    mean_tokens: float64 [layers, experts], as the results: an expert with a small mean load is hit in only some steps.
+    """
+    gpu = ctx.machine.gpu
+    assert gpu is not None
     hit = 1.0 - np.exp(-mean_tokens)
     tokens = np.maximum(mean_tokens / np.maximum(hit, 1e-30), 1.0)
-    mapping = str(ctx.option("ndp_compute", "gemv"))
-    near = experts.on_ndp(ctx, tokens, stored, "dimm_ndp", mapping).seconds
-    return hit * experts.on_cpu(ctx, tokens, stored).seconds, hit * near
+    width, mapping = ctx.gpu_width, str(ctx.option("ndp_compute", "gemv"))
+    hot = experts.on_gpu(ctx, tokens, width.expert_bytes, width.format, gpu.per_node).seconds
+    warm = experts.on_cpu(ctx, tokens, stored).seconds
+    return hit * hot, hit * warm, hit * experts.on_ndp(ctx, tokens, stored, "dimm_ndp", mapping).seconds
