@@ -33,7 +33,7 @@ _LONGEST_HEADER = 200_000
 
 def read_table(path: str | Path) -> LossTable:
     """The table in a CSV or Parquet file. Raises LossTableError with one sentence."""
-    name = str(path)
+    name = Path(path).name
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -42,7 +42,7 @@ def read_table(path: str | Path) -> LossTable:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not valid"
         raise LossTableError(f"The loss table file {shown(name)} cannot be read: {reason}.") from None
-    return parse_table(data, Path(name).name)
+    return parse_table(data, name)
 
 
 def parse_table(data: bytes, name: str = "the uploaded file") -> LossTable:
@@ -247,7 +247,7 @@ def kind_of(path: str | Path) -> str:
     """``csv`` or ``parquet`` by the end of a file's name; LossTableError for another."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
-        raise LossTableError(f"The file {shown(str(path))} must end in {' or '.join(SUFFIXES)}.")
+        raise LossTableError(f"The file {shown(Path(path).name)} must end in {' or '.join(SUFFIXES)}.")
     return suffix[1:]
 
 
@@ -268,7 +268,7 @@ def write_whole(path: str | Path, data: bytes) -> None:
         os.replace(temporary, target)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not valid"
-        raise LossTableError(f"The file {shown(str(path))} cannot be written: {reason}.") from None
+        raise LossTableError(f"The file {shown(target.name)} cannot be written: {reason}.") from None
     finally:
         with suppress(OSError, ValueError):
             temporary.unlink(missing_ok=True)

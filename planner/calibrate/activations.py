@@ -7,7 +7,6 @@ between the channels i and j: a stand-in that is said to be one.
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from planner.fields.sentences import shown
 from planner.routing.counter_rng import child, normal_quantile, uniform
 
 DRAWN = "drawn"
-DEFAULT_SAMPLES = 512
 MAX_SAMPLES = 65_536
 DEFAULT_CORRELATION = 0.5
 _MAX_MEMBER_BYTES = 8_000_000_000
@@ -26,38 +24,45 @@ _KINDS = ("float16", "float32", "float64")
 _ROOT = np.uint64(0x616374697661)
 
 
-@dataclass(frozen=True)
 class Drawn:
     """Seeded normal activations; every layer has its own."""
 
-    samples: int = DEFAULT_SAMPLES
-    correlation: float = DEFAULT_CORRELATION
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _samples(self.samples)
-        if not 0.0 <= self.correlation < 1.0:
+    def __init__(self, samples: int | None = None, correlation: float = DEFAULT_CORRELATION, seed: int = 0) -> None:
+        """samples: None for as many as the method needs. Raises CalibrationError for what is out of range."""
+        self.samples = None if samples is None else _samples(samples)
+        if not 0.0 <= correlation < 1.0:
             raise CalibrationError(
-                f"The correlation between channels is {shown(self.correlation)}; accepted is 0 to below 1."
+                f"The correlation between channels is {shown(correlation)}; accepted is 0 to below 1."
             )
-        if not 0 <= self.seed < 2**63:
-            raise CalibrationError(f"The seed is {shown(self.seed)}; accepted is a whole number from 0 to 2^63 - 1.")
+        if not 0 <= seed < 2**63:
+            raise CalibrationError(f"The seed is {shown(seed)}; accepted is a whole number from 0 to 2^63 - 1.")
+        self.correlation, self.seed = correlation, seed
+        self._used = 0
 
     @property
     def sentence(self) -> str:
         return (
-            f"{self.samples} drawn activations, not of this model: normal, unit variance, correlation "
+            f"{self._used:,} drawn activations, not of this model: normal, unit variance, correlation "
             f"{self.correlation:g}^|i-j| between channels, seed {self.seed}"
         )
 
-    def of_layer(self, layer: int, width: int) -> np.ndarray:
-        """float32 [samples, width]"""
-        keys = child(child(child(_ROOT, self.seed), layer), np.arange(self.samples))[:, None]
-        x = normal_quantile(uniform(child(keys, np.arange(width)))).astype(np.float32)
+    def of_layer(self, layer: int, width: int, wanted: int) -> np.ndarray:
+        """float32 [samples, width]; ``wanted`` samples when none were asked for."""
+        samples = wanted if self.samples is None else self.samples
+        self._used = max(self._used, samples)
+        keys = child(child(child(_ROOT, self.seed), layer), np.arange(width))
+        x = np.empty((width, samples), np.float32)
         rho, rest = np.float32(self.correlation), np.float32((1.0 - self.correlation**2) ** 0.5)
-        for i in range(1, width):  # an autoregression along the channels has just this correlation
-            x[:, i] = rho * x[:, i - 1] + rest * x[:, i]
-        return x
+        for i in range(width):  # an autoregression along the channels has just this correlation
+            x[i] = normal_quantile(uniform(child(keys[i], np.arange(samples))))
+            if i:
+                x[i] = rho * x[i - 1] + rest * x[i]
+        return np.ascontiguousarray(x.T)
+
+    def second_moment(self, width: int) -> np.ndarray | None:
+        """What the samples only estimate: rho^|i-j|, float64 [width, width]."""
+        away = self.correlation ** np.arange(width)
+        return np.stack([np.concatenate([away[i:0:-1], away[: width - i]]) for i in range(width)])
 
 
 class Given:
@@ -68,7 +73,7 @@ class Given:
         self._path = Path(path)
         self._most = MAX_SAMPLES if samples is None else _samples(samples)
         self._asked = samples
-        self._named = shown(str(path))
+        self._named = shown(self._path.name)
         self._arrays: Any = self._open()
         self._used = 0
 
@@ -94,7 +99,11 @@ class Given:
         used = f", the first {self._used:,} rows of each layer" if self._used else ""
         return f"activations given in {self._path.name}{used}"
 
-    def of_layer(self, layer: int, width: int) -> np.ndarray:
+    def second_moment(self, width: int) -> np.ndarray | None:
+        """Not known but from the samples."""
+        return None
+
+    def of_layer(self, layer: int, width: int, wanted: int) -> np.ndarray:
         """float32 [samples, width]. Raises CalibrationError for another shape or type, or if not finite."""
         array, name = self._array(layer)
         if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.name not in _KINDS:

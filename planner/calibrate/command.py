@@ -15,14 +15,15 @@ import numpy as np
 
 from models import Architecture, ModelError, load, model_ids, parse_config_file, read_config
 from planner import ENGINE_VERSION, loss_tables
-from planner.calibrate.activations import DEFAULT_CORRELATION, DEFAULT_SAMPLES, DRAWN, Drawn, Given
+from planner.calibrate.activations import DEFAULT_CORRELATION, DRAWN, Drawn, Given
 from planner.calibrate.errors import CalibrationError
 from planner.calibrate.experts import activation_of
 from planner.calibrate.gptq import DAMPING
 from planner.calibrate.layouts import ExpertReader
-from planner.calibrate.measure import METHODS, Measured, Method, Source, measure
+from planner.calibrate.measure import HELD_OUT, METHODS, Measured, Method, Source, measure
 from planner.calibrate.quantise import GROUPS, WHOLE_ROW, group_length
 from planner.calibrate.safetensors import Checkpoint
+from planner.cli.configs import shown_file
 from planner.cli.output import json_text
 from planner.cli.parsing import CommandParser
 from planner.fields.sentences import nearest, one_of, shown
@@ -79,7 +80,7 @@ def _parser() -> CommandParser:
         "--activations", metavar="FILE", default=DRAWN, help=".npy or .npz with the experts' inputs, or drawn (default)"
     )
     parser.add_argument(
-        "--samples", metavar="N", help=f"activations to use (default {DEFAULT_SAMPLES} drawn, all given)"
+        "--samples", metavar="N", help="activations to use (default: all given, or as many drawn as the method needs)"
     )
     parser.add_argument(
         "--correlation", metavar="RHO", help=f"of neighbouring drawn channels (default {DEFAULT_CORRELATION:g})"
@@ -101,9 +102,9 @@ def _writable(name: str) -> Path:
     path = Path(name)
     parent = path.parent
     if not parent.is_dir():
-        raise CalibrationError(f"--out is {shown(name)}, and there is no folder {shown(str(parent))}.")
+        raise CalibrationError(f"--out is {shown_file(name)}, and there is no folder {shown_file(str(parent))}.")
     if path.is_dir() or not os.access(parent, os.W_OK):
-        raise CalibrationError(f"--out is {shown(name)}, which cannot be written there.")
+        raise CalibrationError(f"--out is {shown_file(name)}, which cannot be written there.")
     return path
 
 
@@ -150,7 +151,7 @@ def _source(options: Any) -> Source:
         rho = DEFAULT_CORRELATION if options.correlation is None else float(options.correlation)
     except ValueError:
         rho = float("nan")
-    return Drawn(DEFAULT_SAMPLES if samples is None else samples, rho, seed)
+    return Drawn(samples, rho, seed)
 
 
 def _config(folder: Path) -> dict[str, Any] | None:
@@ -160,7 +161,7 @@ def _config(folder: Path) -> dict[str, Any] | None:
     try:
         return parse_config_file(path)
     except ModelError as error:
-        raise CalibrationError(f"{shown(str(path))} cannot be used: {error}") from None
+        raise CalibrationError(f"config.json of the checkpoint cannot be used: {error}") from None
 
 
 def _architecture(model: str | None, config: dict[str, Any] | None, folder: Path) -> Architecture:
@@ -176,9 +177,9 @@ def _architecture(model: str | None, config: dict[str, Any] | None, folder: Path
         except ModelError as error:
             raise CalibrationError(f"config.json of the checkpoint is not understood: {error}") from None
     elif folder.is_dir():
-        raise CalibrationError(f"The folder {shown(str(folder))} has no config.json; name the model with --model.")
+        raise CalibrationError(f"The folder {shown_file(str(folder))} has no config.json; name the model with --model.")
     else:
-        raise CalibrationError(f"There is no checkpoint folder {shown(str(folder))}.")
+        raise CalibrationError(f"There is no checkpoint folder {shown_file(str(folder))}.")
     if not found.plannable:
         raise CalibrationError(f"{found.id} cannot be calibrated: {found.why_not}.")
     return found
@@ -227,13 +228,17 @@ class _Progress:
 def _method(method: str) -> str:
     if method == "rtn":
         return "rtn: round to nearest"
-    return f"gptq: arXiv 2210.17323, columns in order, damping {DAMPING:g}"
+    return (
+        f"gptq: arXiv 2210.17323, columns in order, damping {DAMPING:g}; every {HELD_OUT}th sample held out, and the "
+        "loss taken over those"
+    )
 
 
 def _notes(group_size: int, activation: str) -> tuple[str, ...]:
     grouping = "one scale per row" if group_size == WHOLE_ROW else f"groups of {group_size} along the inputs"
     return (
-        f"{grouping}; 1 bit: plus or minus the mean magnitude; 2 to 4 bits: scale and zero, range shrunk to the least squared error",
+        f"{grouping}; 1 bit: plus or minus the mean magnitude; 2 to 4 bits: scale and zero, range shrunk to the least "
+        "squared error",
         f"expert activation {activation}; every expert of a layer sees the same activations; biases unquantised",
     )
 

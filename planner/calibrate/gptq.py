@@ -9,6 +9,8 @@ first column is reached, on the weights as corrected until then.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numba import njit
 
@@ -30,49 +32,63 @@ DAMPING = 0.01
 """Added to the diagonal, as a share of its mean (the paper's value)."""
 _MOST_DAMPING = 1.0
 _SMALL = 64
+_BAND = 1024
+
+
+def second_moment(parts: Iterable[np.ndarray], columns: int) -> np.ndarray:
+    """X^T X / samples, float64 [columns, columns], from parts of X, each [samples, columns]."""
+    found = np.zeros((columns, columns))
+    samples = 0
+    for part in parts:
+        x = np.asarray(part, np.float64)
+        samples += len(x)
+        for begin in range(0, columns, _BAND):  # a band at a time: the product is never there as a whole
+            found[begin : begin + _BAND] += x[:, begin : begin + _BAND].T @ x
+    found /= max(samples, 1)
+    return found
 
 
 def hessian_factor(inputs: np.ndarray, damping: float = DAMPING) -> np.ndarray:
-    """U, float32 [columns, columns], upper triangular with (X^T X / samples + damping)^-1 = U^T U.
+    """:func:`factor_of` the second moment of inputs [samples, columns]."""
+    return factor_of(second_moment([inputs], np.shape(inputs)[1]), damping)
 
-    inputs: float32 [samples, columns]. Computed in float64 with about three matrices of that size at once, which is
-    what sets the memory of a calibration. Raises CalibrationError if no damping up to the mean of the diagonal makes
-    the Hessian positive definite.
+
+def factor_of(hessian: np.ndarray, damping: float = DAMPING) -> np.ndarray:
+    """U, float32 [columns, columns], upper triangular with (hessian + damping)^-1 = U^T U. Changes ``hessian``.
+
+    About three float64 matrices of that size exist at once, which sets the memory of a calibration. Raises
+    CalibrationError if no damping up to the mean of the diagonal makes the Hessian positive definite.
     """
-    x = np.asarray(inputs, np.float64)
-    hessian = x.T @ x / max(len(x), 1)
     mean = float(np.diagonal(hessian).mean())
-    share = damping if mean > 0 else 1.0
-    size = mean if mean > 0 else 1.0
-    # turned end for end, the Cholesky factor L L^T becomes R R^T with R upper triangular, and U is its inverse
-    turned = hessian[::-1, ::-1]
+    share, size = (damping, mean) if mean > 0 else (1.0, 1.0)
     added = 0.0
     while share <= _MOST_DAMPING:
         np.einsum("ii->i", hessian)[:] += share * size - added
         added = share * size
         try:
-            factor = np.ascontiguousarray(np.linalg.cholesky(turned)[::-1, ::-1])
+            # turned end for end, a factor L L^T becomes R R^T with R upper triangular, and U is the inverse of R
+            lower = np.linalg.cholesky(hessian[::-1, ::-1])
         except np.linalg.LinAlgError:
             share *= 10.0
             continue
-        _invert_upper(factor)
-        return factor.astype(np.float32)
+        _invert_lower(lower)
+        return np.ascontiguousarray(lower[::-1, ::-1], np.float32)
     raise CalibrationError(
         "the activations are so nearly dependent that GPTQ's Hessian cannot be factored; give more or other samples."
     )
 
 
-def _invert_upper(matrix: np.ndarray) -> None:
-    """Invert an upper triangular matrix in place, by halves: nearly all of it is matrix products."""
+def _invert_lower(matrix: np.ndarray) -> None:
+    """Invert a lower triangular matrix in place, by halves: nearly all of it is matrix products."""
     n = len(matrix)
     if n <= _SMALL:
-        matrix[:] = np.triu(np.linalg.inv(matrix))
+        matrix[:] = np.tril(np.linalg.inv(matrix))
         return
     half = n // 2
-    a, b, d = matrix[:half, :half], matrix[:half, half:], matrix[half:, half:]
-    _invert_upper(a)
-    _invert_upper(d)
-    b[:] = -(a @ b) @ d
+    a, c, d = matrix[:half, :half], matrix[half:, :half], matrix[half:, half:]
+    _invert_lower(a)
+    _invert_lower(d)
+    c[:] = -(d @ c) @ a
 
 
 @njit(nogil=True, cache=True)

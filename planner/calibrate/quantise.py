@@ -36,7 +36,7 @@ def group_length(group_size: int, columns: int) -> int:
     return min(group_size, columns)
 
 
-@njit(inline="always", nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def find_grid(block, start, stop, used, levels, shrink, scale, zero, work):  # type: ignore[no-untyped-def]
     """Scale and zero of rows 0..used of block[start:stop, rows]; ``levels`` is 2^bits - 1. work: float32 [6, ROWS]."""
     low, high, best, error, tried, offset = work[0], work[1], work[2], work[3], work[4], work[5]

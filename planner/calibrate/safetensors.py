@@ -185,17 +185,18 @@ class Checkpoint:
     def __init__(self, folder: str | Path) -> None:
         """Raises CalibrationError when the folder, its index or a shard is not there."""
         self.folder = Path(folder)
+        self._named = shown(self.folder.name or str(folder))
         self._headers: dict[str, dict[str, Entry]] = {}
         try:
             names = sorted(path.name for path in self.folder.iterdir())
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "its name is not valid"
-            raise CalibrationError(f"The checkpoint folder {shown(str(folder))} cannot be read: {reason}.") from None
+            raise CalibrationError(f"The checkpoint folder {self._named} cannot be read: {reason}.") from None
         indices = [name for name in names if name.endswith(INDEX_SUFFIX)]
         shards = [name for name in names if name.endswith(SUFFIX)]
         if len(indices) > 1:
             raise CalibrationError(
-                f"The folder {shown(str(folder))} has {len(indices)} indices ({', '.join(map(shown, indices[:3]))}); "
+                f"The folder {self._named} has {len(indices)} indices ({', '.join(map(shown, indices[:3]))}); "
                 "one checkpoint is needed."
             )
         if indices:
@@ -204,7 +205,7 @@ class Checkpoint:
             self._file_of = self._by_headers(shards)
         else:
             raise CalibrationError(
-                f"The folder {shown(str(folder))} has no safetensors file; pickled (.bin, .pt) and GGUF checkpoints "
+                f"The folder {self._named} has no safetensors file; pickled (.bin, .pt) and GGUF checkpoints "
                 "are not read."
             )
 

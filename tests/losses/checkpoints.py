@@ -263,7 +263,9 @@ def gpt_oss(folder: Path) -> Made:
                 "up_bias": bias[1::2],
                 "down_bias": down_bias,
             }
-            stored = {f"gate_up_proj{end}": t for end, t in first.items()} | {f"down_proj{e}": t for e, t in last.items()}
+            stored = {f"gate_up_proj{end}": t for end, t in first.items()} | {
+                f"down_proj{e}": t for e, t in last.items()
+            }
             stored |= {"gate_up_proj_bias": bf16(bias), "down_proj_bias": bf16(down_bias)}
             for name, tensor in stored.items():
                 blocks.setdefault(name, []).append(tensor)
@@ -311,4 +313,6 @@ def mixtral(folder: Path, store: Callable[..., Stored] = plain, **more: Any) -> 
         num_hidden_layers=2,
         num_local_experts=EXPERTS,
     )
-    return each(folder, config, "model.layers.{layer}.block_sparse_moe.experts.{expert}.{part}", NUMBERED, store, **more)
+    return each(
+        folder, config, "model.layers.{layer}.block_sparse_moe.experts.{expert}.{part}", NUMBERED, store, **more
+    )
