@@ -22,6 +22,7 @@ from planner.errors import PlanError
 from planner.result import Result
 from planner.routing import RoutingError
 from planner.scenario import Scenario
+from planner.words import labels
 
 LOG = logging.getLogger("tierline.ui")
 MOST_RESULTS = 32
@@ -166,5 +167,5 @@ def _asked(scenario: Scenario, complete: bool) -> Result:
     try:
         return compute(scenario, complete)
     except (PlanError, ModelError, HardwareError, RoutingError) as error:
-        text = str(error)
-        raise CannotPlanError(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from error
+        text = labels.in_words(str(error))
+        raise CannotPlanError(text + ("" if text.endswith(".") else ".")) from error

@@ -138,9 +138,4 @@ def take_touched() -> bool:
 
 def person_sentence(error: ScenarioError) -> str:
     """The error's first sentence with labels in place of paths: people know fields by what stands beside them."""
-    sentence, path = error.sentences[0], error.paths[0]
-    words = sentence.replace(path, labels.label(path), 1) if path else sentence
-    for known, (label, _) in labels.LABELS.items():
-        words = words.replace(known, label)
-    words = words.replace(", or null", ", or nothing")
-    return words[:1].upper() + words[1:]
+    return labels.in_words(error.sentences[0])

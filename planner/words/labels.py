@@ -97,6 +97,14 @@ def field_label(path: str) -> str:
     return _IN_LABEL.get(path, label(path))
 
 
+def in_words(sentence: str) -> str:
+    """A sentence with labels in place of paths: people know a field by what stands beside it."""
+    for path in sorted(LABELS, key=len, reverse=True):
+        sentence = sentence.replace(path, LABELS[path][0])
+    sentence = sentence.replace(", or null", ", or nothing")
+    return sentence[:1].upper() + sentence[1:]
+
+
 def unit(path: str) -> str:
     """The unit of a field; empty where it has none."""
     return LABELS.get(path, ("", ""))[1]

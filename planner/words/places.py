@@ -45,7 +45,9 @@ def map_finding(result: Result) -> str:
 def _unfit_map(result: Result, place: Placement, total: int) -> str:
     mean = sum(k.bits * k.experts for k in place.classes) / max(total, 1)
     tiers = listing(list(dict.fromkeys(names.tier(k.tier) for k in place.classes)))
-    text = f"All {count(total)} experts would live in {tiers} at a mean of {significant(mean, 2)}\u00a0bits"
+    widths = {k.bits for k in place.classes}
+    stored = f"{bits(mean)}\u00a0bit" if len(widths) == 1 else f"a mean of {significant(mean, 2)}\u00a0bits"
+    text = f"All {count(total)} experts would live in {tiers} at {stored}"
     tight = tightest(result)
     if tight is not None and tight.tier not in {k.tier for k in place.classes}:
         return text + f"; what is short is {names.plain_tier(tight.name)}, not expert memory."

@@ -173,6 +173,8 @@ def test_trace_of_another_model_gives_way_to_the_generator(app: Open) -> None:
         model={"id": "openai/gpt-oss-20b"}, routing=RoutingChoice(source="trace", trace="gpt-oss-20b-decode")
     )
     at = app(s=address.encode(start))
+    assert not at.error
+    assert at.selectbox(key="in.routing").value == "gpt-oss-20b-decode"
     at.selectbox(key="in.model.id").select("mistralai/Mixtral-8x7B-v0.1").run()
     scenario = at.session_state["scenario"]
     assert (scenario.routing.source, scenario.routing.trace) == ("generated", None)

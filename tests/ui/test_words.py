@@ -105,6 +105,23 @@ def test_bounds_tiers_and_parts_have_names_for_people() -> None:
     assert names.tier(0) == "GPU HBM"
 
 
+def test_every_field_has_a_label_and_every_label_a_field() -> None:
+    from planner.fields import fields
+    from planner.words import labels
+
+    plain = {path for path, spec in fields().items() if spec.kind not in ("numbers", "options", "object", "version")}
+    assert plain == set(labels.LABELS)
+    for path, choices in labels.CHOICES.items():
+        assert set(choices) == set(fields()[path].choices)
+
+
+def test_sentences_name_fields_as_people_know_them() -> None:
+    from planner.words import labels
+
+    sentence = labels.in_words("workload.batch is 0; it takes a whole number from 1 to 65,536, or null.")
+    assert sentence == "Batch is 0; it takes a whole number from 1 to 65,536, or nothing."
+
+
 def test_verdict_of_a_plan_that_fits() -> None:
     assert words.verdict(fixture_result.large()) == (
         f"Fits. 880{N}output tok/s per system, 1.72{N}tok/s per user, bound by host DRAM bandwidth; "

@@ -159,7 +159,7 @@ def _layout(data: MapData, view: View, order: Order, pen: Ink) -> Spec:
             ticktext=["", "50", "100"],
             tickangle=0,
             title={
-                "text": "% in busiest tenth" if view == "load" else "% of tokens",
+                "text": "busiest 10 %" if view == "load" else "% of tokens",
                 "font": {"size": 13, "color": pen.muted},
                 "standoff": 8,
             },

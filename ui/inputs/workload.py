@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
 from planner.fields import fields
 from planner.presets import presets
-from planner.routing import traces
+from planner.routing import TraceEntry, traces
+from planner.words.formats import count
 from ui import state
 from ui.inputs.fields import caption, choice, group, number, pair
 
@@ -78,7 +78,7 @@ def _details(edited: dict[str, bool]) -> None:
                        more="Setting it clears the other statement of the load." if path in other else "")  # fmt: skip
 
 
-def _traces_of_model() -> dict[str, Any]:
+def _traces_of_model() -> dict[str, TraceEntry]:
     model = state.current().model
     if model.config is not None:
         return {}
@@ -93,12 +93,12 @@ def _choose_source(source: str) -> Mapping[str, object]:
 
 def _routing() -> None:
     baseline = {path: fields()[path].default for path in fields() if path.startswith("routing.")}
-    count = sum(state.value(path) != value for path, value in baseline.items())
+    edits = sum(state.value(path) != value for path, value in baseline.items())
     known = _traces_of_model()
-    with st.expander("Load of the experts" + (f" :orange-badge[{count} edited]" if count else ""), key="fold-routing"):
-        source, trace = state.value("routing.source"), state.value("routing.trace")
+    with st.expander("Load of the experts" + (f" :orange-badge[{edits} edited]" if edits else ""), key="fold-routing"):
+        source, named = state.value("routing.source"), state.value("routing.trace")
         options = ["generated", "uniform", *known]
-        now = trace if source == "trace" else source
+        now = named if source == "trace" else source
         if now not in options:
             options.append(now)
         st.session_state["in.routing"] = now
@@ -111,7 +111,11 @@ def _routing() -> None:
             on_change=_source_chosen,
         )
         if now in known:
-            caption(known[now].sentence)
+            trace = known[now]
+            caption(
+                f"{count(trace.tokens)} tokens of {count(trace.requests)} requests, {trace.phase}; {trace.licence}."
+            )
+            caption(f"Source: {trace.source}")
         if source == "generated":
             choice("routing.distribution")
             for row in (("sigma", "domain_share"), ("sigma_request", "sigma_phase")):
@@ -123,7 +127,7 @@ def _routing() -> None:
                 number(f"routing.{name}", edited=state.value(f"routing.{name}") != baseline[f"routing.{name}"])
 
 
-def _source_name(known: dict[str, Any], value: str) -> str:
+def _source_name(known: dict[str, TraceEntry], value: str) -> str:
     if value in known:
         return f"Trace: {known[value].name}"
     return {"generated": "A generator", "uniform": "A uniform router"}.get(value, f"Trace: {value}")
