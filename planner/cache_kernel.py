@@ -64,15 +64,13 @@ def simulate(
     """
     from planner.cache_reference import simulate_reference
 
-    passes, layers, experts = wanted.shape
+    _, layers, experts = wanted.shape
     room = np.atleast_1d(np.asarray(slots, np.int64))
     pool = np.arange(layers) if np.ndim(slots) else np.zeros(layers, np.int64)
     content, last = starting(start, pool, room, layers, experts)
     present = np.zeros(wanted.shape, np.uint8)
     run = _simulate if compiled else simulate_reference
-    run(
-        kernel_input(wanted, np.uint8), pool.astype(np.int64), room, np.array(weights, float), content, last, present
-    )
+    run(kernel_input(wanted, np.uint8), pool.astype(np.int64), room, np.array(weights, float), content, last, present)
     return CacheRun(present.astype(bool), content.astype(bool))
 
 
@@ -157,8 +155,10 @@ def _simulate(wanted, pool, room, weights, content, last, present):  # type: ign
                         mine = i == layer and wanted[t, i, e] > 0
                         if (mine and whole) or (not mine and not whole and content[i, e] == 1):
                             value[found] = (
-                                recent * (last[i, e] / now) + often * (uses[i, e] / now)
-                                + precise * (high[i, e] / now) + near * (1.0 - turn)
+                                recent * (last[i, e] / now)
+                                + often * (uses[i, e] / now)
+                                + precise * (high[i, e] / now)
+                                + near * (1.0 - turn)
                             )
                             place[found] = i * experts + e
                             found += 1
@@ -194,7 +194,7 @@ def stack_positions(
     """
     from planner.cache_reference import stack_positions_reference
 
-    passes, layers, experts = wanted.shape
+    _, layers, experts = wanted.shape
     load = np.zeros((layers, experts)) if start is None else np.asarray(start, float)
     stack = np.argsort(-load, axis=1, kind="stable")
     positions = np.zeros((layers, experts), np.int64)

@@ -13,11 +13,18 @@ from planner.policies.cpu_experts import CpuExperts
 from planner.policies.dali import Dali
 from planner.policies.daop import Daop
 from planner.policies.fiddler import Fiddler
+from planner.policies.fluxmoe import FluxMoe
 from planner.policies.freetoken import FreeToken
+from planner.policies.hobbit import Hobbit
 from planner.policies.hybrimoe import HybriMoe
+from planner.policies.klotski import Klotski
 from planner.policies.layer_streaming import LayerStreaming
+from planner.policies.moe_infinity import MoeInfinity
+from planner.policies.moe_lightning import MoeLightning
 from planner.policies.monde import Monde
+from planner.policies.static_split import StaticSplit
 from planner.policies.trimoe import TriMoe
+from planner.policies.wisp import Wisp
 
 _ALL: dict[str, Policy] = {
     p.id: p
@@ -33,6 +40,13 @@ _ALL: dict[str, Policy] = {
         Daop(),
         Dali(),
         FreeToken(),
+        Hobbit(),
+        Klotski(),
+        MoeLightning(),
+        MoeInfinity(),
+        FluxMoe(),
+        Wisp(),
+        StaticSplit(),
     )
 }
 
