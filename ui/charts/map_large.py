@@ -18,7 +18,7 @@ NAMED_BAND = 0.12
 def figure(place: Placement, view: View, order: Order, pen: Ink) -> Spec:
     """The whole figure as a Plotly specification."""
     data = arrange(place, view, order)
-    traces = [_cells(place, data, view), *_points(data), *_curve(data, pen), *_margin(place, data, view, pen)]
+    traces = [_cells(place, data, view), *_points(data, order), *_curve(data, pen), *_margin(place, data, view, pen)]
     return {"data": traces, "layout": _layout(data, view, order, pen)}
 
 
@@ -52,7 +52,7 @@ def _heat(z: Spec, colours: list[list[float | str]], low: float, high: float) ->
     }
 
 
-def _points(data: MapData) -> list[Spec]:
+def _points(data: MapData, order: Order) -> list[Spec]:
     """One transparent trace per colour, named after it, so that no cell needs a text of its own."""
     wide = "u2" if data.experts > 255 else "u1"
     tall = "u2" if data.layers > 255 else "u1"
@@ -76,7 +76,7 @@ def _points(data: MapData) -> list[Spec]:
                 "selected": {"marker": {"opacity": 1, "size": 9, "color": NEAR_BLACK}},
                 "unselected": {"marker": {"opacity": 0}},
                 "hovertemplate": "<b>%{fullData.name}</b><br>MoE layer %{y}, expert %{customdata}<br>"
-                "%{x}. of its row<extra></extra>",
+                + ("rank %{x} by load<extra></extra>" if order == "load" else "<extra></extra>"),
             }
         )
     return traces

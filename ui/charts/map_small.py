@@ -62,12 +62,12 @@ def figure(place: Placement, view: View, order: Order, pen: Ink) -> Spec:
         "cliponaxis": False,
     }
     return {
-        "data": [heat, *_points(place, data, view), bars],
+        "data": [heat, *_points(place, data, view, order), bars],
         "layout": _layout(data, order, max(mean, default=1.0), pen),
     }
 
 
-def _points(place: Placement, data: MapData, view: View) -> list[Spec]:
+def _points(place: Placement, data: MapData, view: View, order: Order) -> list[Spec]:
     """One trace per colour: it makes the cells clickable and writes their bits in the ink that is read on it.
 
     One width everywhere is said once, in the legend; written into every cell it would only be noise.
@@ -93,7 +93,7 @@ def _points(place: Placement, data: MapData, view: View) -> list[Spec]:
             "selected": {"marker": {"opacity": 0.9, "size": 14, "color": NEAR_BLACK}},
             "unselected": {"marker": {"opacity": 0}},
             "hovertemplate": "<b>%{fullData.name}</b><br>MoE layer %{x}, expert %{customdata}<br>"
-            "%{y}. of its layer<extra></extra>",
+            + ("rank %{y} by load<extra></extra>" if order == "load" else "<extra></extra>"),
         }
         if written:
             trace["text"] = [bits_text(place.bits[layer - 1][expert]) for layer, _, expert in cells]
