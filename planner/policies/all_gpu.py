@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from planner.context import Context
-from planner.deal import deal
+from planner.eplb import Slots, balanced, imbalance, in_order, per_rank, tokens_of
+from planner.errors import PlanError
 from planner.parallel import Layout, gpu_layout, passes_per_step, pipeline_factor, replicas_at_work, sequences_per_pass
 from planner.physics import attention, collective, experts
 from planner.physics.attention import Rows
@@ -17,6 +18,7 @@ from planner.physics.experts import Counts, spread
 from planner.physics.memory import Ledger, gpu_tier
 from planner.physics.operation import Phase, phase_times
 from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mean_expert_bytes, mixed_widths, nowhere
+from planner.result import Details
 from planner.routing import RoutingState
 from planner.step import Pass
 
@@ -37,10 +39,39 @@ class AllGpu(Policy):
             False,
             "each GPU runs attention for its own sequences, weights replicated (default: on for expert-parallel MLA)",
         ),
+        Option(
+            "redundant_experts",
+            "int",
+            0,
+            "further slots of each layer of an expert-parallel group for copies of its heaviest experts (EPLB; "
+            "DeepSeek-V3 with 288 slots: 32)",
+            low=0,
+            high=100_000,
+        ),
+        Option(
+            "expert_order",
+            "choice",
+            "balanced",
+            "experts of an expert-parallel group: balanced: dealt out by learnt load; in-order: neighbours together",
+            choices=("balanced", "in-order"),
+        ),
     )
+    notes = ("EPLB is its global policy: copies may lie on any GPU of the group; tokens divide evenly over copies.",)
 
     def layout(self, ctx: Context) -> Layout:
         return gpu_layout(ctx)
+
+    def check(self, ctx: Context) -> None:
+        more = int(ctx.option("redundant_experts", 0))
+        if not more:
+            return
+        layout, field = gpu_layout(ctx), "policy.options.redundant_experts"
+        if not layout.expert:
+            raise PlanError(f"{field} is {more}, which needs policy.expert_parallel on; it takes 0 here.")
+        if ctx.option("expert_order", "balanced") == "in-order":
+            raise PlanError(f"{field} is {more}, which needs policy.options.expert_order 'balanced'.")
+        if more > (most := ctx.experts * (layout.tensor - 1)):
+            raise PlanError(f"{field} is {more}; {layout.tensor} copies of {ctx.experts} experts take at most {most}.")
 
     def resident_default(self, ctx: Context) -> int | None:
         return ctx.experts
@@ -49,7 +80,8 @@ class AllGpu(Policy):
         self, ctx: Context, layout: Layout, kv_location: str, resident: int, batch: int, context_tokens: float
     ) -> Ledger:
         each = mean_expert_bytes(ctx.other_widths())
-        per_rank = -(-ctx.experts // layout.tensor) * layout.tensor / ctx.experts if layout.expert else 1.0
+        slots = ctx.experts + int(ctx.option("redundant_experts", 0))
+        per_rank = -(-slots // layout.tensor) * layout.tensor / slots if layout.expert else 1.0
         return [
             gpu_tier(
                 ctx,
@@ -57,7 +89,7 @@ class AllGpu(Policy):
                 batch,
                 context_tokens,
                 kv_on_gpu=True,
-                expert_bytes=each * ctx.experts * ctx.moe_layers,
+                expert_bytes=each * slots * ctx.moe_layers,
                 expert_fullest_share=per_rank,
             )
         ]
@@ -68,7 +100,12 @@ class AllGpu(Policy):
         tier = np.full(shape, TIER_CODE["gpu"], np.int8)
         why = "fits in HBM with all the others"
         if ready.layout.expert:
-            why = f"on one of {ready.layout.tensor} GPUs, the experts dealt out by learnt load so that GPUs are even"
+            how = "dealt out by learnt load so that GPUs are even"
+            if ctx.option("expert_order", "balanced") == "in-order":
+                how = "neighbours together"
+            elif more := int(ctx.option("redundant_experts", 0)):
+                how = f"with {more} further copies of the heaviest, {how}"
+            why = f"on one of {ready.layout.tensor} GPUs, the experts {how}"
         return Placed(
             tier,
             np.ones(shape, bool),
@@ -136,15 +173,19 @@ class AllGpu(Policy):
     ) -> None:
         phase = run.phase("routed experts")
         t = layout.tensor
+        form, slots = placed.stored.format, None
+        if layout.expert:
+            slots = expert_slots(ctx, routing, t)
+            counts, form = tokens_of(counts, slots), np.take_along_axis(form, slots.expert, axis=1)
         seconds, waits_compute = np.zeros(counts.shape), np.zeros(counts.shape)
         for index, width in enumerate(placed.widths):
-            mask = placed.stored.format == index
+            mask = form == index
             work = experts.on_gpu(ctx, counts, width.expert_bytes, width.format, 1 if layout.expert else t).only(mask)
             seconds += work.seconds
             waits_compute += np.where(work.compute_s >= work.bytes_s, work.seconds, 0.0)
             experts.count_gpu(ctx, run.flows, counts, mask, width.expert_bytes, width.format)
-        if layout.expert:
-            slowest, compute_share = self._slowest_rank(seconds, waits_compute, routing, t)
+        if slots is not None:
+            slowest, compute_share = self._slowest_rank(seconds, waits_compute, slots, t)
             phase.add("gpu", "routed_gpu", "gpu_compute", spread(ctx, slowest * compute_share))
             phase.add("gpu", "routed_gpu", "hbm", spread(ctx, slowest * (1.0 - compute_share)))
         else:
@@ -155,15 +196,13 @@ class AllGpu(Policy):
 
     @staticmethod
     def _slowest_rank(
-        seconds: np.ndarray, waits_compute: np.ndarray, routing: RoutingState, ranks: int
+        seconds: np.ndarray, waits_compute: np.ndarray, slots: Slots, ranks: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Longest rank of each sample and layer, and the share of its time that waits for compute."""
-        home = deal(routing.profile, ranks)  # [layers, experts]
-        per_rank = np.stack([np.where(home == r, seconds, 0.0).sum(axis=2) for r in range(ranks)])
-        compute = np.stack([np.where(home == r, waits_compute, 0.0).sum(axis=2) for r in range(ranks)])
-        slowest = per_rank.argmax(axis=0)[None]
-        longest = np.take_along_axis(per_rank, slowest, 0)[0]
-        waits = np.take_along_axis(compute, slowest, 0)[0]
+        of_rank = per_rank(seconds, slots, ranks)
+        slowest = of_rank.argmax(axis=0)[None]
+        longest = np.take_along_axis(of_rank, slowest, 0)[0]
+        waits = np.take_along_axis(per_rank(waits_compute, slots, ranks), slowest, 0)[0]
         return longest, np.divide(waits, longest, out=np.zeros_like(waits), where=longest > 0)
 
     @staticmethod
@@ -207,5 +246,28 @@ class AllGpu(Policy):
         else:
             run.flows.pcie_bytes += total
 
+    def details(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Details | None:
+        """How uneven the GPUs of an expert-parallel group are, without balancing, dealt out, and with copies."""
+        ranks = ready.layout.tensor
+        if not ready.layout.expert:
+            return None
+        more = int(ctx.option("redundant_experts", 0))
+        ways = [
+            ("experts in order", in_order(ctx.moe_layers, ctx.experts, ranks)),
+            ("dealt out by learnt load", balanced(routing.profile, ranks)),
+        ]
+        if more:
+            ways.append((f"with {more} copies (EPLB)", balanced(routing.profile, ranks, more)))
+        told = ", ".join(f"{imbalance(routing.counts, s, ranks).mean():.3f} {words}" for words, s in ways)
+        label = "Imbalance of the GPUs"
+        return Details(facts=((label, f"(max - mean) / mean of the tokens of a GPU, mean over passes: {told}."),))
+
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
         return f"All {ctx.experts} experts of each layer in HBM, {ready.layout.words()}."
+
+
+def expert_slots(ctx: Context, routing: RoutingState, ranks: int) -> Slots:
+    """Slots of the experts on the GPUs of an expert-parallel group, by learnt load or in order."""
+    if ctx.option("expert_order", "balanced") == "in-order":
+        return in_order(ctx.moe_layers, ctx.experts, ranks)
+    return balanced(routing.profile, ranks, int(ctx.option("redundant_experts", 0)))

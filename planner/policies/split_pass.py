@@ -151,6 +151,8 @@ def add_cpu_transfer(ctx: Context, run: Pass, phase: Phase, counts: Counts, mask
     pairs = np.where(mask, counts, 0).sum(axis=2)
     moved = np.minimum(pairs, counts_rows(counts, ctx)) * ctx.hidden_bytes
     phase.add("cpu", "link", "link", spread(ctx, 2.0 * moved / ctx.machine.host_to_gpus_bytes_per_s))
+    # Results share the link with the experts that are sent the same way meanwhile.
+    phase.add("link", "link", "link", spread(ctx, moved / ctx.machine.host_to_gpus_bytes_per_s))
     phase.add("dram", "link", "dram", spread(ctx, 2.0 * moved / dram.bandwidth_bytes_per_s))
     busy = spread(ctx, 2.0 * pcie.latency_s * (pairs > 0).astype(float))
     run.phase("latency").add("overhead", "overhead", "overhead", busy)
