@@ -29,6 +29,7 @@ Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """layer, expert, bits (int64) and loss (float64), one entry per row"""
 _PARQUET_MAGIC = b"PAR1"
 _LONGEST_HEADER = 200_000
+_FAR = 10**9
 
 
 def read_table(path: str | Path) -> LossTable:
@@ -155,7 +156,7 @@ def _whole(cells: Sequence[str], column: str) -> np.ndarray:
         try:
             # a spreadsheet may write 3 as 3.0
             number = int(cell) if len(cell) < 12 and cell.strip().lstrip("-").isdecimal() else float(cell)
-            if number != int(number) or abs(number) > 10**9:
+            if number != int(number) or abs(number) > _FAR:
                 raise ValueError
         except (ValueError, OverflowError):
             raise LossTableError(
@@ -191,7 +192,8 @@ def _parquet(data: bytes, name: str) -> tuple[Columns, dict[str, Any]]:
                 raise LossTableError(
                     f"{table[column].null_count:,} rows of {shown(name)} have no {column}; every row needs one."
                 )
-        layer, expert, bits = (np.asarray(table[column].to_numpy(), np.int64) for column in COLUMNS[:3])
+        whole = (np.asarray(table[column].to_numpy()) for column in COLUMNS[:3])
+        layer, expert, bits = (np.clip(values, -_FAR, _FAR).astype(np.int64) for values in whole)
         loss = np.asarray(table["loss"].to_numpy(), np.float64)
     except LossTableError:
         raise

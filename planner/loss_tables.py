@@ -28,6 +28,7 @@ SURROGATE = "surrogate"
 FOLDER, SUFFIX = "loss_tables", ".npz"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SHORTEST = 8
+_DAMAGE = (OSError, EOFError, ValueError, KeyError, AttributeError, TypeError, RecursionError)
 _LARGEST_BYTES = MAX_LAYERS * MAX_EXPERTS * len(BITS) * 8 + 10_000_000
 
 
@@ -102,7 +103,7 @@ def _get(path: Path, digest: str) -> LossTable:
         raise LossTableError(
             f"The loss table {short}... is not on this machine; import the file that it came from (import-losses)."
         ) from None
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError, zipfile.BadZipFile):
+    except (*_DAMAGE, zipfile.BadZipFile):
         raise LossTableError(f"The loss table {short}... is damaged on disk; import it again.") from None
     if table.digest != digest:
         raise LossTableError(f"The loss table {short}... was changed on disk; import it again.")
