@@ -13,7 +13,7 @@ if not os.access(Path(__file__).parent, os.W_OK):
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"tierline-kernels-{user}"))
 
 if TYPE_CHECKING:
-    from planner.planning import plan
+    from planner.planning import catalog_digest, plan
     from planner.result import Result
     from planner.scenario import Scenario
 

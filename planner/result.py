@@ -278,8 +278,8 @@ class Marginal(Record):
     resource: str
     unit: str = Field(description="the one more unit, in words")
     tpot_change: float = Field(description="relative, negative is faster")
-    tokens_per_s_system_change: float
-    usd_change: float | None = None
+    tokens_per_s_system_change: float = Field(description="relative")
+    usd_change: float | None = Field(None, description="of USD per output token, relative")
 
 
 class SelectorReport(Record):
