@@ -29,6 +29,8 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "plan": Command("plan", "plan a scenario: does it fit, how fast, what does it cost"),
+    "best": Command("rank", "rank every policy for a scenario's model, machine and workload"),
+    "ablation": Command("rank", "take the context-aware policy apart: placement, bits, alpha, K, hot sets"),
     "models": Command("lists", "list the models of the catalog"),
     "hardware": Command("lists", "list GPUs, CPUs, memory and links with their figures"),
     "systems": Command("lists", "list whole systems that can be planned on"),
@@ -37,6 +39,8 @@ COMMANDS: dict[str, Command] = {
     "presets": Command("lists", "list the workload presets"),
     "fields": Command("lists", "list every field of a scenario, for --set"),
     "show": Command("show", "count the parameters and bytes of a model or of a config.json"),
+    "calibrate-losses": Command("losses", "measure the loss table of a model on its safetensors checkpoint"),
+    "import-losses": Command("losses", "check a loss table and keep it for scenarios"),
     "schema": Command("schema", "print the JSON schema of scenario and result"),
     "warm": Command("warm", "compile the numeric kernels ahead of the first plan"),
 }
