@@ -18,7 +18,7 @@ _DESCRIPTION = (
 
 def run(command: str, arguments: list[str]) -> str:
     """The plan as text, or with ``--json`` the whole result with its ``headline``. Raises PlanError."""
-    options = _parser(command).read(arguments)
+    options = scenario_parser(command).read(arguments)
     scenario = build(options)
 
     import planner
@@ -41,8 +41,9 @@ def build(options: argparse.Namespace) -> Scenario:
     return set_paths(scenario, [*_preset(options), *_flags(options), *_settings(options.set)])
 
 
-def _parser(command: str) -> CommandParser:
-    parser = CommandParser(command, _DESCRIPTION)
+def scenario_parser(command: str, description: str = _DESCRIPTION) -> CommandParser:
+    """A parser with all the flags that describe a scenario."""
+    parser = CommandParser(command, description)
     parser.add_argument(
         "scenario", nargs="?", metavar="SCENARIO", help="scenario or result as JSON; - reads standard input"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import planner
-from planner.cli.plan import _parser, build
+from planner.cli.plan import build, scenario_parser
 from planner.scenario import Scenario
 
 FIGURES = ("ttft_s", "tpot_s", "tokens_per_s_system", "usd_per_million_output_tokens", "systems_needed", "bound_by")
@@ -18,7 +18,7 @@ def test_the_command_gives_the_figures_of_the_engine_and_again_from_its_own_scen
     ran = run("plan", "--batch", "8", "--seed", "3", "--json")
     assert (ran.code, ran.err) == (0, "")
     answer = json.loads(ran.out)
-    scenario = build(_parser("plan").read(["--batch", "8", "--seed", "3"]))
+    scenario = build(scenario_parser("plan").read(["--batch", "8", "--seed", "3"]))
     direct = planner.plan(scenario)
     assert answer == json.loads(direct.model_dump_json())
     assert answer["scenario_hash"] == scenario.content_hash()
