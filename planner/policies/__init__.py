@@ -22,6 +22,7 @@ from planner.policies.layer_streaming import LayerStreaming
 from planner.policies.moe_infinity import MoeInfinity
 from planner.policies.moe_lightning import MoeLightning
 from planner.policies.monde import Monde
+from planner.policies.pimoe import PiMoe
 from planner.policies.static_split import StaticSplit
 from planner.policies.trimoe import TriMoe
 from planner.policies.wisp import Wisp
@@ -40,6 +41,7 @@ _ALL: dict[str, Policy] = {
         Daop(),
         Dali(),
         FreeToken(),
+        PiMoe(),
         Hobbit(),
         Klotski(),
         MoeLightning(),

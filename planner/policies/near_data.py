@@ -118,20 +118,29 @@ def add_ndp(
     mask: NDArray[np.bool_],
     home: NDArray[np.int16],
     host_reads: Array | None = None,
+    *,
+    sharded: bool = False,
 ) -> None:
     """Masked experts on their units; the unit that takes longest sets the time.
 
     ``host_reads`` [samples, layers, experts] are bytes that others read from the units in the same phase.
+    ``sharded``: every expert is divided over all units, whatever its home.
     """
     ndp = ndp_of(ctx, kind)
     mapping = str(ctx.option("ndp_compute", "gemv"))
     work = experts.on_ndp(ctx, counts, stored, kind, mapping).only(mask)
     seconds = work.seconds
     waits = np.where(work.compute_s >= work.bytes_s, seconds, 0.0)
-    own, compute = per_unit(seconds, home, ndp.units), per_unit(waits, home, ndp.units)
+
+    def by_unit(values: Array) -> Array:
+        if sharded:
+            return values.sum(axis=2)[None] / ndp.units
+        return per_unit(values, home, ndp.units)
+
+    own, compute = by_unit(seconds), by_unit(waits)
     taken = np.zeros_like(own)
     if host_reads is not None:
-        taken = per_unit(host_reads / host_read_rate(ctx, kind), home, ndp.units)
+        taken = by_unit(host_reads / host_read_rate(ctx, kind))
     busiest = (own + taken).argmax(axis=0)[None]
 
     def of_busiest(values: Array) -> Array:
@@ -141,16 +150,20 @@ def add_ndp(
     phase.add("ndp", "routed_ndp", "ndp_compute", spread(ctx, on_compute))
     phase.add("ndp", "routed_ndp", "ndp_memory", spread(ctx, of_busiest(own) - on_compute + of_busiest(taken)))
     experts.count_ndp(ctx, run.flows, counts, mask, stored, kind, mapping)
-    _add_activations(ctx, run, phase, kind, counts, mask)
+    _add_activations(ctx, run, phase, kind, counts, mask, sharded=sharded)
 
 
-def _add_activations(ctx: Context, run: Pass, phase: Phase, kind: str, counts: Counts, mask: NDArray[np.bool_]) -> None:
+def _add_activations(
+    ctx: Context, run: Pass, phase: Phase, kind: str, counts: Counts, mask: NDArray[np.bool_], *, sharded: bool = False
+) -> None:
     """Tokens to the units and results back, serial with the units' work, plus a command each way per layer."""
     ndp, pcie, gpu = ndp_of(ctx, kind), ctx.machine.pcie, ctx.machine.gpu
     assert pcie is not None and gpu is not None
     used = np.where(mask, counts, 0).sum(axis=2)
     # A token crosses once for each unit that it has experts on (and its summed result comes back once).
     vectors = np.minimum(used, counts_rows(counts, ctx) * collective.distinct_ranks(ctx.top_k, ndp.units))
+    if sharded:  # every unit works for every token
+        vectors = np.minimum(used, counts_rows(counts, ctx)) * ndp.units
     moved = vectors * ctx.hidden_bytes
     busy = (used > 0).astype(float)
     commands = 2.0 * ndp.command_s * busy
