@@ -106,8 +106,10 @@ def money_laws(result: Result) -> None:
     assert near(capacity.system_requests_per_s * w.output_tokens, head.tokens_per_s_end_to_end)
     # Tokens x cost = the bill: one system at its busy share makes this many tokens in a month.
     requests = capacity.system_requests_per_s * economics.busy_share * 730.0 * 3600.0
-    paid = requests / 1e6 * (
-        w.output_tokens * cost.usd_per_million_output_tokens + w.prompt_tokens * cost.usd_per_million_input_tokens
+    paid = (
+        requests
+        / 1e6
+        * (w.output_tokens * cost.usd_per_million_output_tokens + w.prompt_tokens * cost.usd_per_million_input_tokens)
     )
     assert near(paid, cost.usd_per_month_one_system, 1e-7)
     if capacity.load_requests_per_s is None:

@@ -123,7 +123,9 @@ def scenarios(draw: st.DrawFn, policies: tuple[str, ...] = POLICIES, largest_bat
         {
             "model": {
                 "id": draw(st.sampled_from(MODELS)),
-                "weight_format": draw(st.sampled_from(("native", "native", "native", "bf16", "fp8-block", "int4-g128"))),
+                "weight_format": draw(
+                    st.sampled_from(("native", "native", "native", "bf16", "fp8-block", "int4-g128"))
+                ),
                 "kv_format": draw(st.sampled_from(("bf16", "bf16", "fp8", "int8", "int4"))),
             },
             "system": {"id": draw(st.sampled_from(CAPABLE[policy]))},
