@@ -1,0 +1,331 @@
+"""Which experts to prefetch, to relayout and to rebalance, from the predicted load of every layer.
+
+The rule. With predicted seconds of each expert in HBM (g), striped for the CPU (c) and on its DIMM (n), every layer has
+predicted loads of GPU, CPU and each DIMM, if each expert is computed where its weights lie (queued tasks counted as
+done). Smooth makespan of the layer:
+
+    M = (sum over GPU, CPU and DIMMs of load^8)^(1/8).
+
+The predicted gain of a task is what it takes off M; it is queued if that is at least ``margin`` M.
+
+* prefetch: the expert outside HBM with the highest predicted load takes the slot of the resident with the lowest;
+* relayout: the striped expert that gains most on the least loaded DIMM, or the localised one that gains most striped;
+* rebalance: the most loaded DIMM is paired with the least loaded, the second most with the second least and so on; in
+  each pair the expert goes over whose move gains most (the pairing of Hermes, HPCA 2025, which TriMoE builds on).
+
+Before that, tasks that have not begun are looked at again and dropped if they gain nothing any more. TriMoE (arXiv
+2603.01058) does not publish when it moves an expert; that the cost model prefers the other place stands in for it.
+
+:func:`decide` is the compiled kernel; its plain twin is :mod:`planner.layout.reference`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from planner.layout.state import IDLE, LOCALISE, PREFETCH, REBALANCE, STRIPE, Sizes, State
+
+PREFETCHES, RELAYOUTS = 4, 8
+"""New tasks of a layer and step at most; rebalancing adds at most one per pair of DIMMs."""
+
+
+@njit(nogil=True, cache=True)
+def place_of(resident, leaving, home, kind, target):  # type: ignore[no-untyped-def]
+    """Where an expert will be computed when its task is done: 0 GPU, 1 CPU, 2 + d DIMM d."""
+    if kind == PREFETCH or (resident and not leaving):
+        return 0
+    if kind in (LOCALISE, REBALANCE):
+        return 2 + target
+    if kind == STRIPE or home < 0:
+        return 1
+    return 2 + home
+
+
+@njit(nogil=True, cache=True)
+def _eighth(x):  # type: ignore[no-untyped-def]
+    x *= x
+    x *= x
+    return x * x
+
+
+@njit(nogil=True, cache=True)
+def smooth(powers):  # type: ignore[no-untyped-def]
+    """Smooth makespan of a sum of eighth powers."""
+    return math.sqrt(math.sqrt(math.sqrt(max(powers, 0.0))))
+
+
+@njit(nogil=True, cache=True)
+def _move(load, powers, cost, source, goal):  # type: ignore[no-untyped-def]
+    """Take an expert from one place to another; cost [3] on GPU, CPU, DIMM. Returns the new sum of powers."""
+    before = load[source]
+    load[source] = before - cost[min(source, 2)]
+    powers += _eighth(load[source]) - _eighth(before)
+    before = load[goal]
+    load[goal] = before + cost[min(goal, 2)]
+    return powers + _eighth(load[goal]) - _eighth(before)
+
+
+@njit(nogil=True, cache=True)
+def _fill(state, layer, cost, base, load):  # type: ignore[no-untyped-def]
+    """Loads of a layer when its tasks are done; returns the sum of their eighth powers."""
+    load[:] = 0.0
+    load[0] = base
+    for e in range(cost.shape[1]):
+        place = place_of(
+            state.resident[layer, e], state.leaving[layer, e], state.home[layer, e], state.kind[layer, e],
+            state.target[layer, e],
+        )  # fmt: skip
+        load[place] += cost[layer, e, min(place, 2)]
+    powers = 0.0
+    for k in range(load.shape[0]):
+        powers += _eighth(load[k])
+    return powers
+
+
+@njit(nogil=True, cache=True)
+def _undo(state, layer, e, cost, load, powers):  # type: ignore[no-untyped-def]
+    """Loads without the task of expert e."""
+    host = 1 if state.home[layer, e] < 0 else 2 + state.home[layer, e]
+    kind, target = state.kind[layer, e], state.target[layer, e]
+    now = place_of(state.resident[layer, e], state.leaving[layer, e], state.home[layer, e], kind, target)
+    powers = _move(load, powers, cost[layer, e], now, host)
+    if kind == PREFETCH and target >= 0 and not state.started[layer, e]:
+        there = 1 if state.home[layer, target] < 0 else 2 + state.home[layer, target]
+        powers = _move(load, powers, cost[layer, target], there, 0)
+    return powers
+
+
+@njit(nogil=True, cache=True)
+def _reserve(state, host_bytes, dimms, kind, source, target, sign):  # type: ignore[no-untyped-def]
+    """Memory that a relayout or rebalance writes to, reserved (sign 1) or given back (sign -1)."""
+    if kind == LOCALISE:
+        state.held[target] += sign * host_bytes * (dimms - 1) / dimms
+    elif kind == REBALANCE:
+        state.held[target] += sign * host_bytes
+    elif kind == STRIPE:
+        for d in range(dimms):
+            if d != source:
+                state.held[d] += sign * host_bytes / dimms
+
+
+@njit(nogil=True, cache=True)
+def _has_room(state, host_bytes, dimm_bytes, dimms, kind, source, target):  # type: ignore[no-untyped-def]
+    if kind == LOCALISE:
+        return state.held[target] + host_bytes * (dimms - 1) / dimms <= dimm_bytes
+    if kind == REBALANCE:
+        return state.held[target] + host_bytes <= dimm_bytes
+    fullest = 0.0
+    for d in range(dimms):
+        if d != source:
+            fullest = max(fullest, state.held[d])
+    return fullest + host_bytes / dimms <= dimm_bytes
+
+
+@njit(nogil=True, cache=True)
+def _queue(state, sizes, layer, e, kind, target, gain, fresh):  # type: ignore[no-untyped-def]
+    state.kind[layer, e] = kind
+    state.target[layer, e] = target
+    state.gain[layer, e] = gain
+    state.age[layer, e] = 0
+    state.started[layer, e] = False
+    fresh[layer, e] = kind
+    if kind == PREFETCH:
+        state.left[layer, e] = sizes.hbm_bytes
+        if target >= 0:
+            state.leaving[layer, target] = True
+        return
+    size = sizes.host_bytes[layer, e]
+    state.left[layer, e] = size if kind == REBALANCE else size * (sizes.dimms - 1) / sizes.dimms
+    _reserve(state, size, sizes.dimms, kind, state.home[layer, e], target, 1.0)
+
+
+@njit(nogil=True, cache=True)
+def _review(state, sizes, layer, cost, load, powers):  # type: ignore[no-untyped-def]
+    """Renews the gains of the queued tasks and drops those that have not begun and gain nothing."""
+    saved = np.empty_like(load)
+    for e in range(cost.shape[1]):
+        kind = state.kind[layer, e]
+        if kind == IDLE:
+            continue
+        saved[:] = load
+        without = _undo(state, layer, e, cost, load, powers)
+        gain = smooth(without) - smooth(powers)
+        if gain > 0.0 or state.started[layer, e]:
+            load[:] = saved
+            state.gain[layer, e] = gain
+            continue
+        powers = without
+        target = state.target[layer, e]
+        if kind == PREFETCH:
+            if target >= 0:
+                state.leaving[layer, target] = False
+        else:
+            _reserve(state, sizes.host_bytes[layer, e], sizes.dimms, kind, state.home[layer, e], target, -1.0)
+        state.kind[layer, e] = IDLE
+        state.left[layer, e] = 0.0
+    return powers
+
+
+@njit(nogil=True, cache=True)
+def _prefetch(state, sizes, layer, predicted, cost, load, powers, margin, fresh):  # type: ignore[no-untyped-def]
+    experts = cost.shape[1]
+    saved = np.empty_like(load)
+    for _ in range(PREFETCHES):
+        planned = 0
+        best = worst = -1
+        for e in range(experts):
+            if state.kind[layer, e] == PREFETCH:
+                planned += 1
+            elif state.resident[layer, e]:
+                if not state.leaving[layer, e]:
+                    planned += 1
+                    if worst < 0 or predicted[layer, e] < predicted[layer, worst]:
+                        worst = e
+            elif state.kind[layer, e] == IDLE and (best < 0 or predicted[layer, e] > predicted[layer, best]):
+                best = e
+        if best < 0:
+            break
+        leaver = worst if planned >= sizes.slots else -1
+        if planned >= sizes.slots and (worst < 0 or predicted[layer, best] <= predicted[layer, worst]):
+            break
+        saved[:] = load
+        host = 1 if state.home[layer, best] < 0 else 2 + state.home[layer, best]
+        after = _move(load, powers, cost[layer, best], host, 0)
+        if leaver >= 0:
+            there = 1 if state.home[layer, leaver] < 0 else 2 + state.home[layer, leaver]
+            after = _move(load, after, cost[layer, leaver], 0, there)
+        gain = smooth(powers) - smooth(after)
+        if gain <= 0.0 or gain < margin * smooth(powers):
+            load[:] = saved
+            break
+        powers = after
+        _queue(state, sizes, layer, best, PREFETCH, leaver, gain, fresh)
+    return powers
+
+
+@njit(nogil=True, cache=True)
+def _relayout(state, sizes, layer, cost, load, powers, margin, fresh):  # type: ignore[no-untyped-def]
+    saved = load.copy()
+    for _ in range(RELAYOUTS):
+        emptiest = 0
+        for d in range(1, sizes.dimms):
+            if load[2 + d] < load[2 + emptiest]:
+                emptiest = d
+        pick, least = -1, powers
+        for e in range(cost.shape[1]):
+            if state.kind[layer, e] != IDLE or state.resident[layer, e]:
+                continue
+            home = state.home[layer, e]
+            source, goal = (1, 2 + emptiest) if home < 0 else (2 + home, 1)
+            before, other = load[source], load[goal]
+            left, filled = before - cost[layer, e, min(source, 2)], other + cost[layer, e, min(goal, 2)]
+            after = powers + _eighth(left) - _eighth(before) + _eighth(filled) - _eighth(other)
+            if after < least and _has_room(
+                state, sizes.host_bytes[layer, e], sizes.dimm_bytes, sizes.dimms, LOCALISE if home < 0 else STRIPE,
+                home, emptiest,
+            ):  # fmt: skip
+                pick, least = e, after
+        if pick < 0:
+            break
+        gain = smooth(powers) - smooth(least)
+        if gain <= 0.0 or gain < margin * smooth(powers):
+            break
+        saved[:] = load
+        home = state.home[layer, pick]
+        if home < 0:
+            powers = _move(load, powers, cost[layer, pick], 1, 2 + emptiest)
+            _queue(state, sizes, layer, pick, LOCALISE, emptiest, gain, fresh)
+        else:
+            powers = _move(load, powers, cost[layer, pick], 2 + home, 1)
+            _queue(state, sizes, layer, pick, STRIPE, -1, gain, fresh)
+    return powers
+
+
+@njit(nogil=True, cache=True)
+def _rebalance(state, sizes, layer, cost, load, powers, margin, fresh):  # type: ignore[no-untyped-def]
+    order = np.argsort(-load[2:], kind="mergesort")
+    for pair in range(sizes.dimms // 2):
+        full, empty = order[pair], order[sizes.dimms - 1 - pair]
+        pick, least = -1, powers
+        for e in range(cost.shape[1]):
+            if state.kind[layer, e] != IDLE or state.resident[layer, e] or state.home[layer, e] != full:
+                continue
+            before, other = load[2 + full], load[2 + empty]
+            left, filled = before - cost[layer, e, 2], other + cost[layer, e, 2]
+            after = powers + _eighth(left) - _eighth(before) + _eighth(filled) - _eighth(other)
+            if after < least and _has_room(
+                state, sizes.host_bytes[layer, e], sizes.dimm_bytes, sizes.dimms, REBALANCE, full, empty
+            ):
+                pick, least = e, after
+        if pick < 0:
+            continue
+        gain = smooth(powers) - smooth(least)
+        if gain > 0.0 and gain >= margin * smooth(powers):
+            powers = _move(load, powers, cost[layer, pick], 2 + full, 2 + empty)
+            _queue(state, sizes, layer, pick, REBALANCE, empty, gain, fresh)
+    return powers
+
+
+@njit(nogil=True, cache=True)
+def _decide(state, sizes, predicted, cost, base, margin, prefetch, relayout, rebalance, fresh):  # type: ignore[no-untyped-def]
+    load = np.empty(2 + sizes.dimms)
+    fresh[:] = IDLE
+    for layer in range(cost.shape[0]):
+        powers = _fill(state, layer, cost, base[layer], load)
+        powers = _review(state, sizes, layer, cost, load, powers)
+        if prefetch and sizes.slots > 0:
+            powers = _prefetch(state, sizes, layer, predicted, cost, load, powers, margin, fresh)
+        if relayout:
+            powers = _relayout(state, sizes, layer, cost, load, powers, margin, fresh)
+        if rebalance:
+            _rebalance(state, sizes, layer, cost, load, powers, margin, fresh)
+
+
+@njit(nogil=True, cache=True)
+def _confirmed(state, cost, base, fresh):  # type: ignore[no-untyped-def]
+    dimms = state.held.shape[0]
+    load, saved = np.empty(2 + dimms), np.empty(2 + dimms)
+    good = 0
+    for layer in range(cost.shape[0]):
+        powers = _fill(state, layer, cost, base[layer], load)
+        for e in range(cost.shape[1]):
+            if fresh[layer, e] == IDLE:
+                continue
+            saved[:] = load
+            if smooth(_undo(state, layer, e, cost, load, powers)) > smooth(powers):
+                good += 1
+            load[:] = saved
+    return good
+
+
+def decide(
+    state: State,
+    sizes: Sizes,
+    predicted: np.ndarray,
+    cost: np.ndarray,
+    base_gpu_s: np.ndarray,
+    margin: float,
+    prefetch: bool = True,
+    relayout: bool = True,
+    rebalance: bool = True,
+) -> np.ndarray:
+    """Queue the tasks that the predicted load asks for; returns the kind of each new one, int8 [layers, experts].
+
+    predicted: float64 [layers, experts], tokens of the next step. cost: float64 [layers, experts, 3], predicted seconds
+    from HBM, striped on the CPU, on a DIMM. base_gpu_s: float64 [layers], what the GPU does besides. margin: least
+    gain, as a share of the layer's smooth makespan.
+    """
+    fresh = np.zeros(state.kind.shape, np.int8)
+    _decide(state, sizes, predicted, cost, base_gpu_s, float(margin), prefetch, relayout, rebalance, fresh)
+    return fresh
+
+
+def confirmed(state: State, cost: np.ndarray, base_gpu_s: np.ndarray, fresh: np.ndarray) -> int:
+    """How many of the new tasks would also gain under the costs given here, each alone, all others kept.
+
+    cost: as for :func:`decide`, at the true loads of the step that they were decided for. Call before the tasks run.
+    """
+    return int(_confirmed(state, cost, base_gpu_s, fresh))
