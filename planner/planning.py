@@ -56,18 +56,25 @@ def plan(scenario: Scenario, *, with_ranges: bool = True, with_marginals: bool =
         capacity=found.capacity,
         assumptions=assumptions(found, spread),
         marginals=marginals(found) if with_marginals and found.fits else (),
-        details=_details(found),
+        details=_details(found, with_marginals and found.fits),
         bound=bound(found) if with_marginals else None,
         warnings=found.warnings,
     )
 
 
-def _details(found: Evaluation) -> Details | None:
+def _details(found: Evaluation, complete: bool) -> Details | None:
     if found.placed is None or found.ready is None or found.routing is None:
         return None
-    told = found.policy.details(found.ctx, found.ready, found.placed, found.routing)
-    moved = found.policy.migration(found.ctx, found.placed, found.prefill.prompt_s) if found.prefill else None
-    return told if moved is None else (told or Details()).model_copy(update={"migration": moved})
+    ctx, policy = found.ctx, found.policy
+    told = policy.details(ctx, found.ready, found.placed, found.routing)
+    more: dict[str, object] = {}
+    moved = policy.migration(ctx, found.placed, found.prefill.prompt_s) if found.prefill else None
+    if moved is not None:
+        more["migration"] = moved
+    schedule = policy.schedule_report(ctx, found.ready, found.placed, found.routing) if complete else None
+    if schedule is not None:
+        more["schedule"] = schedule
+    return (told or Details()).model_copy(update=more) if more else told
 
 
 @lru_cache(maxsize=1)

@@ -301,8 +301,9 @@ class ScheduleReport(Record):
     """Assignment to compute domains: what the published refinement leaves, per step, all layers together."""
 
     mode: str
-    published_s: float
-    used_s: float
+    published_s: float = Field(description="makespans of all layers of one sampled step, scheduled as published")
+    improved_s: float = Field(description="the same under the improved schedule")
+    used_s: float = Field(description="under the schedule that this plan uses")
     lower_bound_s: float | None = Field(None, description="proven: no assignment to this layout is faster")
     gap: float | None = Field(None, description="used / lower bound - 1")
     moves_per_layer: float

@@ -18,7 +18,7 @@ from planner.physics import attention
 from planner.physics.experts import Stored
 from planner.physics.memory import Ledger, fits
 from planner.physics.operation import Array
-from planner.result import TIERS, Details, MigrationReport
+from planner.result import TIERS, Details, MigrationReport, ScheduleReport
 from planner.routing import RoutingState
 from planner.step import Pass
 
@@ -216,6 +216,12 @@ class Policy(ABC):
 
     def details(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Details | None:
         """What this policy has to tell beyond placement and times."""
+        return None
+
+    def schedule_report(
+        self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState
+    ) -> ScheduleReport | None:
+        """How far the schedule of one sampled step is from the best; takes longer than a plan, so it is asked apart."""
         return None
 
     def migration(self, ctx: Context, placed: Placed, prefill_s: float) -> MigrationReport | None:

@@ -16,7 +16,15 @@ from planner.physics import attention
 from planner.physics.experts import Stored
 from planner.physics.memory import Ledger
 from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mean_expert_bytes, mixed_widths
-from planner.policies.context_selection import BIT_OPTIONS, HOT_OPTIONS, SELECTED_BITS, hot_set, scores, select
+from planner.policies.context_selection import (
+    BIT_OPTIONS,
+    HOT_OPTIONS,
+    SELECTED_BITS,
+    hot_set,
+    predicted_quality,
+    scores,
+    select,
+)
 from planner.policies.hybrid import hybrid_gpu_tier, streamed_prefill
 from planner.policies.monde import near_data_ledger
 from planner.policies.near_data import BOUNCE, NDP_COMPUTE, check_widths, homes, near_data_pass
@@ -37,6 +45,7 @@ class ContextAware(Policy):
     options = (
         *HOT_OPTIONS,
         *BIT_OPTIONS,
+        Option("accept_extrapolation", "bool", False, "show the quality surrogate beyond what it was fitted on"),
         Option("keep_originals", "bool", True, "the native experts stay in CXL memory beside the 1 to 4 bit replicas"),
         Option("fill_hidden", "bool", True, "the move of the hot set runs behind the rest of prefill"),
         NDP_COMPUTE,
@@ -169,7 +178,8 @@ class ContextAware(Policy):
         budget = self._budget(ctx)
         if budget is None:
             return None
-        return Details(selector=select(ctx, scores(ctx, routing), placed.resident, budget).report)
+        chosen = select(ctx, scores(ctx, routing), placed.resident, budget)
+        return Details(selector=chosen.report, quality=predicted_quality(ctx, routing, placed.resident, chosen))
 
     def plan_notes(self, ctx: Context) -> tuple[str, ...]:
         if ctx.scenario.workload.batch == 1:

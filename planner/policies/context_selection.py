@@ -17,7 +17,8 @@ from planner.loss_tables import LossChoice
 from planner.physics.experts import Stored
 from planner.physics.operation import Array
 from planner.policies.base import Option
-from planner.result import SelectorReport
+from planner.quality import mean_loss, predict
+from planner.result import QualityReport, SelectorReport
 from planner.routing import RoutingState
 from planner.selection import select_global, weighted
 
@@ -161,3 +162,19 @@ def _selection(
         surrogate=choice.digest is None,
     )
     return Selection(Stored(sizes[index], named[index], index), widths, bits, losses, report)
+
+
+def predicted_quality(
+    ctx: Context, routing: RoutingState, resident: NDArray[np.bool_], chosen: Selection
+) -> QualityReport:
+    """Change of accuracy that the surrogate predicts for the chosen widths, weighed by the tokens that meet them."""
+    load = routing.counts.sum(axis=0).astype(float)
+    loss = mean_loss(chosen.losses, np.maximum(chosen.bits, 1), load, resident)
+    found = predict(loss, bool(ctx.option("accept_extrapolation", False)))
+    return QualityReport(
+        points=found.accuracy_points_change,
+        low=found.low,
+        high=found.high,
+        inside=found.inside,
+        sentence=found.sentence,
+    )

@@ -39,6 +39,7 @@ from planner.policies.hybrid import (
     sync_s,
 )
 from planner.policies.near_data import EXCLUSION, NDP_COMPUTE, check_widths, host_read_rate
+from planner.result import ScheduleReport
 from planner.routing import RoutingState
 from planner.schedule import START_GREEDY, START_LAYOUT, ScheduleResult, schedule_layers
 from planner.step import Pass
@@ -62,7 +63,14 @@ class TriMoe(Policy):
             "first assignment: greedy (least cost of each expert) or layout",
             choices=("greedy", "layout"),
         ),
-        Option("refine", "bool", True, "bottleneck refinement of the makespan after the first assignment"),
+        Option(
+            "schedule",
+            "choice",
+            "published",
+            "published: greedy and bottleneck refinement as described; improved: near the optimum, with a proven gap; "
+            "greedy: the first assignment alone",
+            choices=("published", "improved", "greedy"),
+        ),
         NDP_COMPUTE,
         EXCLUSION,
     )
@@ -183,6 +191,21 @@ class TriMoe(Policy):
     def _schedule(
         self, ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
     ) -> ScheduleResult:
+        instance = self._instance(ctx, placed, counts, costs, base_gpu)
+        start = START_LAYOUT if ctx.option("start", "greedy") == "layout" else START_GREEDY
+        chosen = ctx.option("schedule", "published")
+        published = schedule_layers(*instance, start=start, refine=chosen != "greedy")
+        if chosen != "improved":
+            return published
+        from planner.schedule_improved import improve_layers
+
+        return improve_layers(*instance, published=published)
+
+    @staticmethod
+    def _instance(
+        ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
+    ) -> tuple[Any, ...]:
+        """The scheduling problem of every sampled step and layer, as the scheduler takes it."""
         dram, ndp = ctx.machine.dram, ctx.machine.dimm_ndp
         assert dram is not None and ndp is not None
         samples, layers, count = counts.shape
@@ -193,7 +216,7 @@ class TriMoe(Policy):
 
         reads = flat(placed.stored.bytes)
         zero = np.zeros(rows)
-        return schedule_layers(
+        return (
             flat(costs["gpu_s"]),
             flat(costs["cpu"].seconds),
             flat(costs["ndp_s"]),
@@ -207,8 +230,32 @@ class TriMoe(Policy):
             zero,
             zero,
             ndp.units,
-            START_LAYOUT if ctx.option("start", "greedy") == "layout" else START_GREEDY,
-            bool(ctx.option("refine", True)),
+        )
+
+    def schedule_report(
+        self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState
+    ) -> ScheduleReport | None:
+        """One sampled step scheduled as published and improved: what the published refinement leaves on the table."""
+        from planner.schedule_improved import improve_layers
+
+        counts = routing.counts[:1]
+        _, _, base = self.begin(ctx, ready, counts)
+        instance = self._instance(ctx, placed, counts, expert_costs(ctx, placed, counts), base)
+        start = START_LAYOUT if ctx.option("start", "greedy") == "layout" else START_GREEDY
+        published = schedule_layers(*instance, start=start)
+        improved = improve_layers(*instance, published=published)
+        chosen = str(ctx.option("schedule", "published"))
+        used = {"published": published, "improved": improved}.get(chosen)
+        used_s = float((used or schedule_layers(*instance, start=start, refine=False)).makespan_s.sum())
+        bound_s = float(improved.lower_bound_s.sum())
+        return ScheduleReport(
+            mode=chosen,
+            published_s=float(published.makespan_s.sum()),
+            improved_s=float(improved.makespan_s.sum()),
+            used_s=used_s,
+            lower_bound_s=bound_s,
+            gap=used_s / bound_s - 1.0 if bound_s > 0 else None,
+            moves_per_layer=float(published.moves.mean()),
         )
 
     def _domains(
