@@ -41,7 +41,7 @@ def resident(found: Evaluation) -> list[list[bool]]:
     return found.placed.resident.tolist()
 
 
-# --- CPU experts -------------------------------------------------------------------------------------------------------
+# --- CPU experts -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batch", [1, 3, 9, 40])
@@ -159,7 +159,7 @@ def test_a_cache_in_host_memory_crosses_the_link_when_the_gpu_attends() -> None:
     assert found.decode.flows.pcie_bytes == pytest.approx(kv + LAYERS * batch * VECTOR_BYTES, rel=1e-12)
 
 
-# --- layer streaming ---------------------------------------------------------------------------------------------------
+# --- layer streaming -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kept", [0, 2])

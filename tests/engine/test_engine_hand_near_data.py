@@ -129,7 +129,7 @@ def test_residents_count_towards_the_experts_to_move() -> None:
     assert found.decode.flows.cxl_flop == pytest.approx(2 * EXPERT * near_data)
 
 
-# --- two NDP DIMMs: rank time ------------------------------------------------------------------------------------------
+# --- two NDP DIMMs: rank time ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("excluded", [False, True])
@@ -204,7 +204,7 @@ def test_exclusion_is_the_same_on_every_node() -> None:
     assert one == two
 
 
-# --- CXL: two ports in series ------------------------------------------------------------------------------------------
+# --- CXL: two ports in series ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("port", "pcie"), [(1e9, 4e9), (4e9, 1e9), (2e9, 2e9)])
@@ -215,7 +215,7 @@ def test_the_slower_of_two_ports_sets_the_rate_and_a_bounce_is_slower(port: floa
     for bounce in (False, True):
         options: dict[str, Any] = {"hot_experts": 4, "cxl_bounce": bounce}
         found = evaluated(tiny("h100-cxl-ndp", overrides, 1, policy__id="monde", policy__options=options))
-        counts, step = timed(found)
+        timed(found)
         assert found.decode is not None
         parts = found.decode.step.parts
         busy[bounce] = sum(p.busy_s for p in parts if p.lane == "cxl_link" and p.part == "link")
@@ -243,7 +243,7 @@ def test_commands_are_paid_per_layer_and_direction_where_near_data_units_work() 
     assert none.decode is not None and none.decode.step.fixed_s == 0
 
 
-# --- context-aware -----------------------------------------------------------------------------------------------------
+# --- context-aware ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batch", [1, 7])
