@@ -204,7 +204,7 @@ class TriMoe(Policy):
     @staticmethod
     def _instance(
         ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
-    ) -> tuple[Any, ...]:
+    ) -> Any:
         """The scheduling problem of every sampled step and layer, as the scheduler takes it."""
         dram, ndp = ctx.machine.dram, ctx.machine.dimm_ndp
         assert dram is not None and ndp is not None
