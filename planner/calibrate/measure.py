@@ -19,7 +19,7 @@ Method = Literal["rtn", "gptq"]
 METHODS: tuple[Method, ...] = ("rtn", "gptq")
 HELD_OUT = 4
 """One sample in so many is kept from GPTQ: on samples that it was fitted to, its error looks too small."""
-RTN_SAMPLES = 512
+RTN_SAMPLES = 256
 GPTQ_SAMPLES = (1024, 16_384)
 """Least and most drawn samples for GPTQ; between them it gets two for each inner channel of an expert."""
 _CHUNK = 1024

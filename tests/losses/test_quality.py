@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import planner
 from planner.losses import DEFAULT_SPREAD, EXPERT_LOSS, surrogate_losses
 from planner.quality import FILE, Point, calibration, fit, fitted, mean_loss, points, predict, recomputed
 
@@ -149,6 +151,28 @@ def test_mean_loss_is_that_of_the_calibration() -> None:
         assert mean_loss(losses, np.full(shape, bits), activations, resident) == pytest.approx(
             expected[f"{bits} bit, without selector"]
         )
+
+
+def test_the_documentation_shows_the_fit_as_it_is() -> None:
+    page = (Path(planner.__path__[0]).parent / "docs" / "losses.md").read_text(encoding="utf-8")
+    found = fitted()
+    for point in found.points[1:]:
+        answer = predict(point.mean_loss)
+        assert answer.accuracy_points_change is not None and answer.low is not None and answer.high is not None
+        drop, best, worst = -answer.accuracy_points_change, -answer.high, -answer.low
+        name = point.setting.replace("without selector", "without")
+        row = f"| {name} | {point.accuracy_percent:.2f} | {point.mean_loss:.3g} | "
+        assert f"{row}{shown(drop)} ({best:.2g} to {worst:.2g}) |" in page
+    words = " ".join(page.split())
+    assert f"factor of {found.factor:.2g} either way" in words
+    assert f"residual ({found.residual:.2g}) and the leave-one-out error ({found.leave_one_out:.2g})" in words
+    assert f"Beyond a mean loss of {found.largest_loss:.3g}" in words
+    gains = EXPERT_LOSS[:-1] - EXPERT_LOSS[1:]
+    assert "fall as " + " : ".join(f"{gain:.2f}" if gain < 1 else "1" for gain in gains / gains[0]) in words
+
+
+def shown(drop: float) -> str:
+    return f"{drop:.2f}" if drop < 1 else f"{drop:.2g}"
 
 
 def test_the_file_is_plain_json() -> None:
