@@ -4,9 +4,8 @@
 the CPU's routed ones.
 
 Expert Deferral (decode only): of a token's k experts the d with the least gate weight are added one layer later, so the
-CPU computes them beside the next layer's attention; ``t_layer = max(t_attention + max(t_gpu, t_now), t_late + t_now)``
-with ``t_late`` from the layer before. Each expert is read once in a pass, so one with n tokens is late only if all of
-them defer it: a share ``(d/k)^n`` in the mean.
+CPU computes them beside the next layer's attention (:mod:`planner.policies.early_cpu`). Each expert is read once in a
+pass, so one with n tokens is late only if all of them defer it: a share ``(d/k)^n`` in the mean.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention, experts
 from planner.physics.experts import Counts, spread
 from planner.physics.memory import Ledger, host_tier
+from planner.physics.operation import Phase
 from planner.policies.base import (
     TIER_CODE,
     Option,
@@ -31,7 +31,7 @@ from planner.policies.base import (
     mixed_widths,
     nowhere,
 )
-from planner.policies.early_cpu import add_early_cpu
+from planner.policies.early_cpu import add_deferred_cpu
 from planner.policies.hybrid import (
     add_dense_side,
     add_host_kv,
@@ -163,17 +163,15 @@ class CpuExperts(Policy):
         phase = run.phase("routed experts beside shared ones")
         add_dense_side(ctx, run, phase, rows, layout)
         add_residents(ctx, run, phase, counts, placed.resident, layout)
-        deferred = 0 if rows.prefill else int(ctx.option("deferred_experts", 0))
-        if deferred:
-            late = (deferred / ctx.top_k) ** np.maximum(counts, 1)
-            late[:, -1] = 0.0  # nothing follows the last MoE layer that could wait for it
-            add_early_cpu(
-                ctx, run, phase, placed, counts, np.broadcast_to(~placed.resident, counts.shape), late, later=1
-            )
-        else:
-            add_cpu_experts(ctx, run, placed, counts, ~placed.resident)
         sent = rows.tokens * ctx.hidden_bytes * np.asarray(ctx.work.is_moe, float)
         attention.add_round_trip(ctx, run, phase, "cpu", sent)
+        deferred, on_cpu = int(ctx.option("deferred_experts", 0)), np.broadcast_to(~placed.resident, counts.shape)
+        if deferred and not rows.prefill:
+            late = (deferred / ctx.top_k) ** np.maximum(counts, 1)
+            late[:, -1] = 0.0  # nothing follows the last MoE layer that could wait for it
+            add_deferred_cpu(ctx, run, phase, placed, counts, on_cpu, late)
+        else:
+            add_cpu_experts(ctx, run, phase, placed, counts, on_cpu)
         attention.add_head(ctx, run, rows, layout)
         attention.add_overhead(ctx, run, rows, layout, sync_s(ctx))
         return run
@@ -214,9 +212,11 @@ def hot_experts(strategy: str, per_layer: int, routing: RoutingState) -> NDArray
     return chosen.reshape(load.shape)
 
 
-def add_cpu_experts(ctx: Context, run: Pass, placed: Placed, counts: Counts, mask: np.ndarray) -> None:
-    """Masked experts on the CPU in the last phase of the pass: kernel time, and their share of the host channels."""
-    phase, dram = run.phases[-1], ctx.machine.dram
+def add_cpu_experts(
+    ctx: Context, run: Pass, phase: Phase, placed: Placed, counts: Counts, mask: NDArray[np.bool_]
+) -> None:
+    """Masked experts on the CPU in a phase of the pass: kernel time, and their share of the host channels."""
+    dram = ctx.machine.dram
     assert dram is not None
     work = experts.on_cpu(ctx, counts, placed.stored).only(mask)
     seconds = work.seconds

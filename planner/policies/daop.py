@@ -21,7 +21,7 @@ from planner.context import Context
 from planner.physics import attention
 from planner.physics.experts import Counts
 from planner.policies.base import TIER_CODE, Option, Placed, Prepared, hottest
-from planner.policies.early_cpu import add_early_cpu
+from planner.policies.early_cpu import add_foreseen_cpu
 from planner.policies.hybrid import add_dense_side
 from planner.policies.split import Slots, SplitPolicy
 from planner.policies.split_pass import (
@@ -160,7 +160,7 @@ class Daop(SplitPolicy):
         add_dense_side(ctx, run, phase, rows, layout)
         add_in_hbm(ctx, run, phase, placed, split.counts, split.place == HIT, ctx.gpu_width, layout)
         early = (ctx.moe >= int(ctx.option("first_predicted_layer", 5))).astype(float)[None, :, None]
-        add_early_cpu(ctx, run, phase, placed, split.counts, split.place == CPU, early)
+        add_foreseen_cpu(ctx, run, phase, placed, split.counts, split.place == CPU, early)
         add_cpu_transfer(ctx, run, phase, split.counts, split.place == CPU)
         add_head_and_overhead(ctx, run, rows, layout, split.place)
         return run

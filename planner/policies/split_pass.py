@@ -82,7 +82,7 @@ def add_split(
     on_cpu = place == CPU
     if serial:
         run.phase("experts on the CPU")
-    add_cpu_experts(ctx, run, placed, counts, on_cpu)
+    add_cpu_experts(ctx, run, run.phases[-1], placed, counts, on_cpu)
     add_cpu_transfer(ctx, run, run.phases[-1], counts, on_cpu)
     if split.background_s is not None:
         _add_background(ctx, run, phase, split.background_s)
