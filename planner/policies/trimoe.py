@@ -194,17 +194,17 @@ class TriMoe(Policy):
         instance = self._instance(ctx, placed, counts, costs, base_gpu)
         start = START_LAYOUT if ctx.option("start", "greedy") == "layout" else START_GREEDY
         chosen = ctx.option("schedule", "published")
-        published = schedule_layers(*instance, start=start, refine=chosen != "greedy")
+        published = schedule_layers(**instance, start=start, refine=chosen != "greedy")
         if chosen != "improved":
             return published
         from planner.schedule_improved import improve_layers
 
-        return improve_layers(*instance, published=published)
+        return improve_layers(**instance, published=published)
 
     @staticmethod
     def _instance(
         ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
-    ) -> Any:
+    ) -> dict[str, Any]:
         """The scheduling problem of every sampled step and layer, as the scheduler takes it."""
         dram, ndp = ctx.machine.dram, ctx.machine.dimm_ndp
         assert dram is not None and ndp is not None
@@ -216,21 +216,21 @@ class TriMoe(Policy):
 
         reads = flat(placed.stored.bytes)
         zero = np.zeros(rows)
-        return (
-            flat(costs["gpu_s"]),
-            flat(costs["cpu"].seconds),
-            flat(costs["ndp_s"]),
-            flat(counts),
-            flat(placed.home),
-            np.where(flat(placed.resident), 0.0, reads),
-            reads,
-            host_read_rate(ctx, "dimm_ndp"),
-            dram.bandwidth_bytes_per_s,
-            np.tile(base_gpu, samples),
-            zero,
-            zero,
-            ndp.units,
-        )
+        return {
+            "gpu_s": flat(costs["gpu_s"]),
+            "cpu_s": flat(costs["cpu"].seconds),
+            "ndp_s": flat(costs["ndp_s"]),
+            "tokens": flat(counts),
+            "home": flat(placed.home),
+            "gpu_reads": np.where(flat(placed.resident), 0.0, reads),
+            "cpu_reads": reads,
+            "dimm_read_bytes_per_s": host_read_rate(ctx, "dimm_ndp"),
+            "host_bytes_per_s": dram.bandwidth_bytes_per_s,
+            "base_gpu_s": np.tile(base_gpu, samples),
+            "base_cpu_s": zero,
+            "base_host_s": zero,
+            "dimms": ndp.units,
+        }
 
     def schedule_report(
         self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState
@@ -242,11 +242,11 @@ class TriMoe(Policy):
         _, _, base = self.begin(ctx, ready, counts)
         instance = self._instance(ctx, placed, counts, expert_costs(ctx, placed, counts), base)
         start = START_LAYOUT if ctx.option("start", "greedy") == "layout" else START_GREEDY
-        published = schedule_layers(*instance, start=start)
-        improved = improve_layers(*instance, published=published)
+        published = schedule_layers(**instance, start=start)
+        improved = improve_layers(**instance, published=published)
         chosen = str(ctx.option("schedule", "published"))
         used = {"published": published, "improved": improved}.get(chosen)
-        used_s = float((used or schedule_layers(*instance, start=start, refine=False)).makespan_s.sum())
+        used_s = float((used or schedule_layers(**instance, start=start, refine=False)).makespan_s.sum())
         bound_s = float(improved.lower_bound_s.sum())
         return ScheduleReport(
             mode=chosen,
