@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hardware import systems
+from models import formats
 from planner.evaluate import Evaluation, evaluate
 from planner.physics.memory import fits, largest
 from planner.result import Change, Memory
@@ -103,9 +104,14 @@ def _weights(found: Evaluation) -> list[tuple[str, dict[str, Any]]]:
     scenario = found.ctx.scenario
     rows: list[tuple[str, dict[str, Any]]] = []
     now = scenario.policy.weight_bits or found.ctx.other_widths(found.policy.default_bits)[0][0].bits
+    if scenario.policy.gpu_experts_per_layer is not None:
+        rows.append(("GPU experts per layer left open", {"policy.gpu_experts_per_layer": None}))
     for bits in (8, 4):
         if bits < now and scenario.policy.expert_format is None:
             rows.append((f"Experts at {bits} bit instead of {now:g}", {"policy.weight_bits": float(bits)}))
+    whole = formats.format_for_bits(4)
+    if found.ctx.gpu_width.bits > 4:
+        rows.append((f"All weights in {formats.FORMATS[whole].name}", {"model.weight_format": whole}))
     return rows
 
 
