@@ -196,15 +196,16 @@ RULES: tuple[Rule, ...] = (
 _RULE_OF = {rule.path: rule for rule in RULES}
 
 
-def inputs_of(path: str) -> tuple[str, ...]:
+def inputs_of(path: str, figures: Mapping[str, Figure] | None = None) -> tuple[str, ...]:
     """The figures that ``path`` follows from, down to those that nothing derives; ``(path,)`` for such a one.
 
-    A study of ranges varies these, so that nothing is counted twice.
+    A study of ranges varies these, so that nothing is counted twice. With the ``figures`` of a system, one that this
+    system states itself follows from nothing.
     """
     rule = _RULE_OF.get(path)
-    if rule is None:
+    if rule is None or (figures is not None and figures[path].kind != "derived"):
         return (path,)
-    return tuple(dict.fromkeys(leaf for given in rule.inputs for leaf in inputs_of(given)))
+    return tuple(dict.fromkeys(leaf for given in rule.inputs for leaf in inputs_of(given, figures)))
 
 
 # Which part must be fitted for a rule to apply: no derived figure of a part that is not there.

@@ -54,7 +54,7 @@ def ranged(found: Evaluation) -> dict[str, tuple[float, float]]:
     system = found.ctx.machine.figures.system
     chosen: dict[str, tuple[float, float]] = {}
     # A derived figure moves with the figures under it; varying both would count one uncertainty twice.
-    leaves = (leaf for path in found.ctx.machine.figures.used for leaf in inputs_of(path) or (path,))
+    leaves = (leaf for path in found.ctx.machine.figures.used for leaf in inputs_of(path, system.figures))
     for path in dict.fromkeys(leaves):
         figure = system.figures[path]
         if figure.edited or figure.value is None:
