@@ -38,6 +38,13 @@ def main(first: str = "plan") -> None:
             url_path="" if first == "scenarios" else "scenarios",
             help="The library of saved scenarios.",
         ),
+        "policies": st.Page(
+            _policies,
+            title="Policies",
+            icon=":material/alt_route:",
+            url_path="policies",
+            help="What every policy places, moves and overlaps, and which is best for the open scenario.",
+        ),
     }
     st.session_state["pages"] = pages
     page = st.navigation(list(pages.values()), position="top")
@@ -58,6 +65,13 @@ def _scenarios() -> None:
 
     with guard("showing this page"):
         scenarios.run()
+
+
+def _policies() -> None:
+    from ui.pages import policies
+
+    with guard("showing this page"):
+        policies.run()
 
 
 def _variables() -> str:

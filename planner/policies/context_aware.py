@@ -21,6 +21,7 @@ from planner.policies.context_selection import (
     HOT_OPTIONS,
     SELECTED_BITS,
     hot_set,
+    loss_choice,
     predicted_quality,
     scores,
     select,
@@ -51,7 +52,6 @@ class ContextAware(Policy):
         NDP_COMPUTE,
         BOUNCE,
     )
-    notes = ("Losses of the selector are a surrogate (Lloyd-Max error times an assumed sensitivity), not measured.",)
 
     def check(self, ctx: Context) -> None:
         if self._budget(ctx) is None:
@@ -182,12 +182,13 @@ class ContextAware(Policy):
         return Details(selector=chosen.report, quality=predicted_quality(ctx, routing, placed.resident, chosen))
 
     def plan_notes(self, ctx: Context) -> tuple[str, ...]:
-        if ctx.scenario.workload.batch == 1:
-            return ()
-        return (
-            f"At batch {ctx.scenario.workload.batch} the hot set comes from the summed prefill statistics of the whole "
-            "batch; the paper places for one sequence at a time.",
-        )
+        notes = [f"Losses of the bit-width selector: {loss_choice(ctx).sentence(ctx.arch.id)}."]
+        if ctx.scenario.workload.batch > 1:
+            notes.append(
+                f"At batch {ctx.scenario.workload.batch} the hot set comes from the summed prefill statistics of the "
+                "whole batch; the paper places for one sequence at a time."
+            )
+        return tuple(notes)
 
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
         budget = self._budget(ctx)

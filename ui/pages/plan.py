@@ -11,7 +11,7 @@ from ui import dialogs, engine, library, link, state
 from ui.guard import guard
 from ui.inputs import sidebar
 from ui.safe import md
-from ui.sections import head, memory, money, rests, time, unfit, where
+from ui.sections import ablation, head, memory, money, reports, rests, time, unfit, where
 
 _ASKED = "asked"
 
@@ -95,6 +95,9 @@ def _fits(result: Result) -> None:
         memory.show(result)
     with right, guard("showing energy and money"):
         money.show(result)
+    with guard("showing what the policy reports"):
+        reports.show(result)
+        ablation.show(result)
     with guard("showing the assumptions"):
         rests.show(result)
 
