@@ -49,8 +49,8 @@ class HybriMoe(SplitPolicy):
     notes = (
         "The cache's score uses each expert's share of the tokens of a step, since router scores of experts that were "
         "not chosen are not known.",
-        "The published schedule counts the link alone; here a prefetch takes the host channels from the CPU's experts, so "
-        "it can make a layer longer.",
+        "The published schedule counts the link alone; here a prefetch takes the host channels from the CPU's experts, "
+        "so it can make a layer longer.",
         "A sent expert enters the cache if its score exceeds the lowest one there; a prefetch that is not finished in "
         "time is finished on demand.",
     )
