@@ -34,7 +34,7 @@ from planner.arrays import kernel_input
 LRU = (1.0, 0.0, 0.0, 0.0)
 LFU = (0.0, 1.0, 0.0, 0.0)
 FEW = 8
-"""Up to this many victims are searched for one by one; for more, the candidates are sorted."""
+"""Up to this many victims are searched for one by one; for more, the value of the last one is selected first."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,16 @@ def drop_worst(value, place, found, over, content):  # type: ignore[no-untyped-d
             content[place[worst] // experts, place[worst] % experts] = 0
             place[worst] = -1
     else:
-        order = np.argsort(value[:found], kind="mergesort")
-        for c in range(over):
-            content[place[order[c]] // experts, place[order[c]] % experts] = 0
+        limit = np.partition(value[:found], over - 1)[over - 1]
+        gone = 0
+        for c in range(found):
+            if value[c] < limit:
+                content[place[c] // experts, place[c] % experts] = 0
+                gone += 1
+        for c in range(found):
+            if gone < over and value[c] == limit:
+                content[place[c] // experts, place[c] % experts] = 0
+                gone += 1
 
 
 @njit(nogil=True, cache=True)

@@ -39,7 +39,7 @@ WARM_UP_SHARE = 4
 MOST_PASSES, LEAST_PASSES, SMALL_BATCH = 256, 8, 16
 LEAST_SMALL_PASSES = 48
 """Passes at small batch: three quarters of these are timed, still more than the 32 that every plan has."""
-PASS_TOKENS, PASS_CELLS = 4096, 2**20
+PASS_TOKENS, PASS_CELLS = 4096, 2**19
 """Work that the history is cut to: sequences, and passes x layers x experts."""
 NOTES = (
     "The cache is simulated on ordered decode passes; it starts with the experts that prefill used most, and the "

@@ -155,7 +155,8 @@ class FluxMoe(Policy):
         counts = even_counts(ctx, rows.tokens)
         everyone = np.ones((1, 1, 1), bool)
         add_form_on_gpu(ctx, run, phase, counts, everyone, width.expert_bytes, width.format, ready.layout)
-        seconds = sum(np.broadcast_to(phase_times(p).total.mean(axis=(0, 1)), ctx.layers) for p in run.phases)
+        parts = (attention_phase(run), phase)
+        seconds = sum(np.broadcast_to(phase_times(p).total.mean(axis=(0, 1)), ctx.layers) for p in parts)
         passes = passes_per_step(ctx.scenario.workload.batch, ready.layout)
         return float(np.asarray(seconds)[ctx.moe].mean()) * passes
 
