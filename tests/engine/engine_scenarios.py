@@ -148,6 +148,24 @@ def scenarios(draw: st.DrawFn, policies: tuple[str, ...] = POLICIES, largest_bat
     )
 
 
+@st.composite
+def stretched(draw: st.DrawFn, policies: tuple[str, ...] = PUBLISHED) -> Scenario:
+    """A scenario whose machine has some figures a hundred times larger or smaller, more nodes or other GPU counts."""
+    chosen = draw(scenarios(policies, largest_batch=64))
+    system = load_system(chosen.system.id)
+    overrides: dict[str, float] = {}
+    there = [s for s in path_schema() if s.unit not in ("count", "USD") and system.get(s.path)]
+    for spec in draw(st.lists(st.sampled_from(there), max_size=6)):
+        value = (system.get(spec.path) or 0.0) * 10 ** draw(st.floats(-2, 2))
+        value = min(max(value, spec.lower), spec.upper)
+        overrides[spec.path] = float(round(value)) if spec.integer else value
+    if draw(st.booleans()):
+        overrides["node.count"] = draw(st.sampled_from((1.0, 2.0, 3.0)))
+    if draw(st.booleans()):
+        overrides["gpu.count_per_node"] = draw(st.sampled_from((1.0, 2.0, 3.0, 8.0)))
+    return changed(chosen, system__overrides=overrides)
+
+
 @lru_cache(maxsize=1)
 def ordinary() -> tuple[Scenario, ...]:
     """A scenario that fits for each policy, or several where a policy has really different ways to run."""

@@ -18,7 +18,7 @@ from planner.result import Result
 from planner.routing import clear_cache
 from planner.scenario import Scenario
 from tests.engine.engine_laws import fitting_laws, is_a_sentence, round_trip, unfit_laws
-from tests.engine.engine_scenarios import POLICIES, PUBLISHED, named, ordinary, scenarios
+from tests.engine.engine_scenarios import POLICIES, PUBLISHED, named, ordinary, scenarios, stretched
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,6 +51,13 @@ def test_any_scenario_is_answered_and_its_sums_are_sums(scenario: Scenario) -> N
 @settings(max_examples=10, suppress_health_check=list(HealthCheck))
 @given(scenarios(POLICIES))
 def test_any_scenario_of_any_policy_at_any_batch(scenario: Scenario) -> None:
+    check(scenario)
+
+
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@given(stretched())
+def test_no_machine_however_odd_is_asked_for_more_than_it_has(scenario: Scenario) -> None:
+    """The sum of flows over any shared resource stays within what it achieves, whatever its figures are."""
     check(scenario)
 
 

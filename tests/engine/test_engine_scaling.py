@@ -10,7 +10,7 @@ from planner.errors import PlanError
 from planner.evaluate import evaluate
 from planner.result import Step
 from planner.scenario import Scenario
-from tests.engine.engine_scenarios import POLICIES, named, ordinary, rates_times, scenarios
+from tests.engine.engine_scenarios import PUBLISHED, named, ordinary, rates_times, scenarios
 
 # A power of two scales every float exactly, so that no decision of a scheduler can flip by rounding.
 FACTORS = (0.5, 4.0)
@@ -36,7 +36,7 @@ def test_scaling_every_rate_scales_all_but_fixed_time(chosen: Scenario) -> None:
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
-@given(scenarios(POLICIES, largest_batch=200))
+@given(scenarios(PUBLISHED, largest_batch=200))
 def test_scaling_holds_for_any_scenario(chosen: Scenario) -> None:
     try:
         before = evaluate(chosen)
