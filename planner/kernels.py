@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from planner import bitwidth, cache_kernel, deal, importance, pim_schedule, prefetch_kernel, schedule, split, split_lru
-from planner.routing import popularity, sampler
+from planner.layout import tasks
+from planner.routing import popularity, sampler, sequence_sampler
 
 
 def warm_all() -> None:
     """Compile every kernel, or load it from the cache (the first call of a process costs about 0.4 s either way)."""
     rooms = (sampler, popularity, importance, bitwidth, schedule, deal, split, split_lru, pim_schedule)
-    for room in (*rooms, cache_kernel, prefetch_kernel):
+    for room in (*rooms, cache_kernel, prefetch_kernel, sequence_sampler, tasks):
         room.warm()

@@ -132,8 +132,8 @@ def summary(found: Simulation) -> str:
     accuracy = (
         "no prefetch or relayout was decided"
         if found.decision_accuracy is None
-        else f"{_percent(found.decision_accuracy)} of {count(found.decisions)} prefetches and relayouts also gain under "
-        "the true loads"
+        else f"{_percent(found.decision_accuracy)} of {count(found.decisions)} prefetches and relayouts also gain "
+        "under the true loads"
     )
     rows = [
         ("Speed", f"{significant(found.tokens_per_s)} tokens/s of the system, mean step {seconds(found.mean_step_s)}"),

@@ -31,15 +31,17 @@ def ablation(
     public re-implementation of MoNDE); None = by the ratio of bandwidths. The second row starts by layout or from
     greedy, as options or scenario say, without refinement; the last has prefetch, relayout and rebalancing.
     """
-    options = options or SimulationOptions()
+    options = (options or SimulationOptions()).model_copy(update={"cpu": True, "ndp": True})
+    if (options.schedule or scenario.policy.options.get("schedule")) == "greedy":
+        options = options.model_copy(update={"schedule": "published"})
     setting = prepare(scenario, options)
     sequence = loads(scenario, steps, options, setting)
-    still = {"prefetch": False, "relayout": False, "rebalance": False}
+    still: dict[str, object] = {"prefetch": False, "relayout": False, "rebalance": False}
     start = options.start or setting.ctx.option("start", "greedy")
-    runs = (
-        ("+ AMX CPU", f"three domains, assigned {_start(str(start))}, layout fixed", {**still, "refine": False}),
-        ("+ refinement", "bottleneck refinement of every step", {**still, "refine": True}),
-        ("+ relayout", "prefetch, relayout and rebalancing in the background", {"refine": True}),
+    runs: tuple[tuple[str, str, dict[str, object]], ...] = (
+        ("+ AMX CPU", f"three domains, assigned {_start(str(start))}, layout fixed", {**still, "schedule": "greedy"}),
+        ("+ refinement", "bottleneck refinement of every step", still),
+        ("+ relayout", "prefetch, relayout and rebalancing in the background", {}),
     )
     base = _base_step_s(setting, sequence, hot_share)
     rows = [_row("GPU + NDP", _base_words(hot_share), base, scenario, None, None)]

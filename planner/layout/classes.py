@@ -48,7 +48,10 @@ def _by_tokens(counts: np.ndarray) -> tuple[ClassReport, ...]:
     # The expert in which a share ends still belongs to the more loaded class.
     hot = share < HOT_TOKENS
     warm = (share < HOT_TOKENS + WARM_TOKENS) & ~hot
-    text = f"tokens, the most loaded experts with {HOT_TOKENS:.0%} of the layer's (hot), the next with {WARM_TOKENS:.0%} (warm)"
+    text = (
+        f"tokens, the most loaded experts with {HOT_TOKENS:.0%} of those of the layer (hot), "
+        f"the next with {WARM_TOKENS:.0%} (warm)"
+    )
     return _three(text, hot, warm, load)
 
 

@@ -31,8 +31,11 @@ from planner.layout.state import IDLE, LOCALISE, PREFETCH, REBALANCE, STRIPE, Si
 PREFETCHES, RELAYOUTS = 4, 8
 """New tasks of a layer and step at most; rebalancing adds at most one per pair of DIMMs."""
 
+internal = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""For what only kernels call: without wrappers, which take longest to compile."""
 
-@njit(nogil=True, cache=True)
+
+@internal
 def place_of(resident, leaving, home, kind, target):  # type: ignore[no-untyped-def]
     """Where an expert will be computed when its task is done: 0 GPU, 1 CPU, 2 + d DIMM d."""
     if kind == PREFETCH or (resident and not leaving):
@@ -44,20 +47,26 @@ def place_of(resident, leaving, home, kind, target):  # type: ignore[no-untyped-
     return 2 + home
 
 
-@njit(nogil=True, cache=True)
+@internal
+def host_place(home):  # type: ignore[no-untyped-def]
+    """Where an expert is computed whose weights lie in the DIMMs only."""
+    return np.int64(1 if home < 0 else 2 + home)
+
+
+@internal
 def _eighth(x):  # type: ignore[no-untyped-def]
     x *= x
     x *= x
     return x * x
 
 
-@njit(nogil=True, cache=True)
+@internal
 def smooth(powers):  # type: ignore[no-untyped-def]
     """Smooth makespan of a sum of eighth powers."""
     return math.sqrt(math.sqrt(math.sqrt(max(powers, 0.0))))
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _move(load, powers, cost, source, goal):  # type: ignore[no-untyped-def]
     """Take an expert from one place to another; cost [3] on GPU, CPU, DIMM. Returns the new sum of powers."""
     before = load[source]
@@ -65,18 +74,18 @@ def _move(load, powers, cost, source, goal):  # type: ignore[no-untyped-def]
     powers += _eighth(load[source]) - _eighth(before)
     before = load[goal]
     load[goal] = before + cost[min(goal, 2)]
-    return powers + _eighth(load[goal]) - _eighth(before)
+    return powers + (_eighth(load[goal]) - _eighth(before))
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _fill(state, layer, cost, base, load):  # type: ignore[no-untyped-def]
     """Loads of a layer when its tasks are done; returns the sum of their eighth powers."""
     load[:] = 0.0
     load[0] = base
     for e in range(cost.shape[1]):
         place = place_of(
-            state.resident[layer, e], state.leaving[layer, e], state.home[layer, e], state.kind[layer, e],
-            state.target[layer, e],
+            state.resident[layer, e], state.leaving[layer, e], np.int64(state.home[layer, e]), np.int64(state.kind[layer, e]),
+            np.int64(state.target[layer, e]),
         )  # fmt: skip
         load[place] += cost[layer, e, min(place, 2)]
     powers = 0.0
@@ -85,46 +94,49 @@ def _fill(state, layer, cost, base, load):  # type: ignore[no-untyped-def]
     return powers
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _undo(state, layer, e, cost, load, powers):  # type: ignore[no-untyped-def]
     """Loads without the task of expert e."""
-    host = 1 if state.home[layer, e] < 0 else 2 + state.home[layer, e]
-    kind, target = state.kind[layer, e], state.target[layer, e]
-    now = place_of(state.resident[layer, e], state.leaving[layer, e], state.home[layer, e], kind, target)
+    home, kind, target = (
+        np.int64(state.home[layer, e]),
+        np.int64(state.kind[layer, e]),
+        np.int64(state.target[layer, e]),
+    )
+    now = place_of(state.resident[layer, e], state.leaving[layer, e], home, kind, target)
+    host = host_place(home)
     powers = _move(load, powers, cost[layer, e], now, host)
     if kind == PREFETCH and target >= 0 and not state.started[layer, e]:
-        there = 1 if state.home[layer, target] < 0 else 2 + state.home[layer, target]
-        powers = _move(load, powers, cost[layer, target], there, 0)
+        powers = _move(load, powers, cost[layer, target], host_place(np.int64(state.home[layer, target])), np.int64(0))
     return powers
 
 
-@njit(nogil=True, cache=True)
-def _reserve(state, host_bytes, dimms, kind, source, target, sign):  # type: ignore[no-untyped-def]
+@internal
+def _reserve(held, host_bytes, dimms, kind, source, target, sign):  # type: ignore[no-untyped-def]
     """Memory that a relayout or rebalance writes to, reserved (sign 1) or given back (sign -1)."""
     if kind == LOCALISE:
-        state.held[target] += sign * host_bytes * (dimms - 1) / dimms
+        held[target] += sign * host_bytes * (dimms - 1) / dimms
     elif kind == REBALANCE:
-        state.held[target] += sign * host_bytes
+        held[target] += sign * host_bytes
     elif kind == STRIPE:
         for d in range(dimms):
             if d != source:
-                state.held[d] += sign * host_bytes / dimms
+                held[d] += sign * host_bytes / dimms
 
 
-@njit(nogil=True, cache=True)
-def _has_room(state, host_bytes, dimm_bytes, dimms, kind, source, target):  # type: ignore[no-untyped-def]
+@internal
+def _has_room(held, host_bytes, dimm_bytes, dimms, kind, source, target):  # type: ignore[no-untyped-def]
     if kind == LOCALISE:
-        return state.held[target] + host_bytes * (dimms - 1) / dimms <= dimm_bytes
+        return held[target] + host_bytes * (dimms - 1) / dimms <= dimm_bytes
     if kind == REBALANCE:
-        return state.held[target] + host_bytes <= dimm_bytes
+        return held[target] + host_bytes <= dimm_bytes
     fullest = 0.0
     for d in range(dimms):
         if d != source:
-            fullest = max(fullest, state.held[d])
+            fullest = max(fullest, held[d])
     return fullest + host_bytes / dimms <= dimm_bytes
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _queue(state, sizes, layer, e, kind, target, gain, fresh):  # type: ignore[no-untyped-def]
     state.kind[layer, e] = kind
     state.target[layer, e] = target
@@ -139,15 +151,15 @@ def _queue(state, sizes, layer, e, kind, target, gain, fresh):  # type: ignore[n
         return
     size = sizes.host_bytes[layer, e]
     state.left[layer, e] = size if kind == REBALANCE else size * (sizes.dimms - 1) / sizes.dimms
-    _reserve(state, size, sizes.dimms, kind, state.home[layer, e], target, 1.0)
+    _reserve(state.held, size, sizes.dimms, kind, np.int64(state.home[layer, e]), target, 1.0)
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _review(state, sizes, layer, cost, load, powers):  # type: ignore[no-untyped-def]
     """Renews the gains of the queued tasks and drops those that have not begun and gain nothing."""
     saved = np.empty_like(load)
     for e in range(cost.shape[1]):
-        kind = state.kind[layer, e]
+        kind = np.int64(state.kind[layer, e])
         if kind == IDLE:
             continue
         saved[:] = load
@@ -158,18 +170,18 @@ def _review(state, sizes, layer, cost, load, powers):  # type: ignore[no-untyped
             state.gain[layer, e] = gain
             continue
         powers = without
-        target = state.target[layer, e]
+        home, target = np.int64(state.home[layer, e]), np.int64(state.target[layer, e])
         if kind == PREFETCH:
             if target >= 0:
                 state.leaving[layer, target] = False
         else:
-            _reserve(state, sizes.host_bytes[layer, e], sizes.dimms, kind, state.home[layer, e], target, -1.0)
+            _reserve(state.held, sizes.host_bytes[layer, e], sizes.dimms, kind, home, target, -1.0)
         state.kind[layer, e] = IDLE
         state.left[layer, e] = 0.0
     return powers
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _prefetch(state, sizes, layer, predicted, cost, load, powers, margin, fresh):  # type: ignore[no-untyped-def]
     experts = cost.shape[1]
     saved = np.empty_like(load)
@@ -188,25 +200,25 @@ def _prefetch(state, sizes, layer, predicted, cost, load, powers, margin, fresh)
                 best = e
         if best < 0:
             break
-        leaver = worst if planned >= sizes.slots else -1
+        leaver = np.int64(worst if planned >= sizes.slots else -1)
         if planned >= sizes.slots and (worst < 0 or predicted[layer, best] <= predicted[layer, worst]):
             break
         saved[:] = load
-        host = 1 if state.home[layer, best] < 0 else 2 + state.home[layer, best]
-        after = _move(load, powers, cost[layer, best], host, 0)
+        after = _move(load, powers, cost[layer, best], host_place(np.int64(state.home[layer, best])), np.int64(0))
         if leaver >= 0:
-            there = 1 if state.home[layer, leaver] < 0 else 2 + state.home[layer, leaver]
-            after = _move(load, after, cost[layer, leaver], 0, there)
+            after = _move(
+                load, after, cost[layer, leaver], np.int64(0), host_place(np.int64(state.home[layer, leaver]))
+            )
         gain = smooth(powers) - smooth(after)
         if gain <= 0.0 or gain < margin * smooth(powers):
             load[:] = saved
             break
         powers = after
-        _queue(state, sizes, layer, best, PREFETCH, leaver, gain, fresh)
+        _queue(state, sizes, layer, best, np.int64(PREFETCH), leaver, gain, fresh)
     return powers
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _relayout(state, sizes, layer, cost, load, powers, margin, fresh):  # type: ignore[no-untyped-def]
     saved = load.copy()
     for _ in range(RELAYOUTS):
@@ -218,14 +230,13 @@ def _relayout(state, sizes, layer, cost, load, powers, margin, fresh):  # type: 
         for e in range(cost.shape[1]):
             if state.kind[layer, e] != IDLE or state.resident[layer, e]:
                 continue
-            home = state.home[layer, e]
+            home = np.int64(state.home[layer, e])
             source, goal = (1, 2 + emptiest) if home < 0 else (2 + home, 1)
             before, other = load[source], load[goal]
             left, filled = before - cost[layer, e, min(source, 2)], other + cost[layer, e, min(goal, 2)]
             after = powers + _eighth(left) - _eighth(before) + _eighth(filled) - _eighth(other)
             if after < least and _has_room(
-                state, sizes.host_bytes[layer, e], sizes.dimm_bytes, sizes.dimms, LOCALISE if home < 0 else STRIPE,
-                home, emptiest,
+                state.held, sizes.host_bytes[layer, e], sizes.dimm_bytes, sizes.dimms, np.int64(LOCALISE if home < 0 else STRIPE), home, np.int64(emptiest),
             ):  # fmt: skip
                 pick, least = e, after
         if pick < 0:
@@ -234,21 +245,27 @@ def _relayout(state, sizes, layer, cost, load, powers, margin, fresh):  # type: 
         if gain <= 0.0 or gain < margin * smooth(powers):
             break
         saved[:] = load
-        home = state.home[layer, pick]
+        home = np.int64(state.home[layer, pick])
         if home < 0:
-            powers = _move(load, powers, cost[layer, pick], 1, 2 + emptiest)
-            _queue(state, sizes, layer, pick, LOCALISE, emptiest, gain, fresh)
+            powers = _move(load, powers, cost[layer, pick], np.int64(1), np.int64(2 + emptiest))
+            _queue(state, sizes, layer, pick, np.int64(LOCALISE), np.int64(emptiest), gain, fresh)
         else:
-            powers = _move(load, powers, cost[layer, pick], 2 + home, 1)
-            _queue(state, sizes, layer, pick, STRIPE, -1, gain, fresh)
+            powers = _move(load, powers, cost[layer, pick], 2 + home, np.int64(1))
+            _queue(state, sizes, layer, pick, np.int64(STRIPE), np.int64(-1), gain, fresh)
     return powers
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _rebalance(state, sizes, layer, cost, load, powers, margin, fresh):  # type: ignore[no-untyped-def]
-    order = np.argsort(-load[2:], kind="mergesort")
+    order = np.empty(sizes.dimms, np.int64)  # most loaded first, ties to the lower DIMM
+    for d in range(sizes.dimms):
+        at = d
+        while at > 0 and load[2 + order[at - 1]] < load[2 + d]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = d
     for pair in range(sizes.dimms // 2):
-        full, empty = order[pair], order[sizes.dimms - 1 - pair]
+        full, empty = np.int64(order[pair]), np.int64(order[sizes.dimms - 1 - pair])
         pick, least = -1, powers
         for e in range(cost.shape[1]):
             if state.kind[layer, e] != IDLE or state.resident[layer, e] or state.home[layer, e] != full:
@@ -257,7 +274,7 @@ def _rebalance(state, sizes, layer, cost, load, powers, margin, fresh):  # type:
             left, filled = before - cost[layer, e, 2], other + cost[layer, e, 2]
             after = powers + _eighth(left) - _eighth(before) + _eighth(filled) - _eighth(other)
             if after < least and _has_room(
-                state, sizes.host_bytes[layer, e], sizes.dimm_bytes, sizes.dimms, REBALANCE, full, empty
+                state.held, sizes.host_bytes[layer, e], sizes.dimm_bytes, sizes.dimms, np.int64(REBALANCE), full, empty
             ):
                 pick, least = e, after
         if pick < 0:
@@ -265,7 +282,7 @@ def _rebalance(state, sizes, layer, cost, load, powers, margin, fresh):  # type:
         gain = smooth(powers) - smooth(least)
         if gain > 0.0 and gain >= margin * smooth(powers):
             powers = _move(load, powers, cost[layer, pick], 2 + full, 2 + empty)
-            _queue(state, sizes, layer, pick, REBALANCE, empty, gain, fresh)
+            _queue(state, sizes, layer, pick, np.int64(REBALANCE), empty, gain, fresh)
     return powers
 
 

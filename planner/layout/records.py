@@ -31,13 +31,12 @@ class SimulationOptions(Record):
     start: Literal["greedy", "layout"] | None = Field(
         None, description="first assignment of a step; empty = the scenario's policy option"
     )
-    refine: bool | None = Field(
-        None, description="bottleneck refinement; empty = the scenario's policy option, off there too turns it off"
+    schedule: Literal["published", "improved", "greedy"] | None = Field(
+        None,
+        description="assignment of a step: the paper's with refinement, near the optimum (some tens of times slower), "
+        "or the first assignment without refinement; empty = the scenario's policy option",
     )
     alpha: Share = Field(ALPHA, description="weight of the newest step in the load prediction")
-    schedule: Literal["published", "improved"] = Field(
-        "published", description="assignment of a step: the paper's, or near its optimum (some tens of times slower)"
-    )
     margin: Share = Field(
         MARGIN, description="least predicted gain of a task, as a share of the predicted time of its layer"
     )

@@ -389,9 +389,9 @@ def schedule(
         ndp.units,
     )
     start = options.start or str(ctx.option("start", "greedy"))
-    refine = bool(ctx.option("refine", True)) if options.refine is None else options.refine
-    published = schedule_layers(*problem, START_LAYOUT if start == "layout" else START_GREEDY, refine)
-    if options.schedule == "published":
+    chosen = options.schedule or str(ctx.option("schedule", "published"))
+    published = schedule_layers(*problem, START_LAYOUT if start == "layout" else START_GREEDY, chosen != "greedy")
+    if chosen != "improved":
         return published
     from planner.schedule_improved import improve_layers  # not needed, nor its kernels, in most simulations
 

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from planner.layout.decide import internal
 from planner.layout.state import IDLE, LOCALISE, PREFETCH, REBALANCE, STRIPE, Sizes, State
 
 DONE = 1.0 - 1e-9
@@ -59,7 +60,7 @@ class Moved(NamedTuple):
     """int64 [4], tasks that ended"""
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _flow(source, goal, seconds, dimms, chain, demand):  # type: ignore[no-untyped-def]
     """DIMM-Link demand of bytes that take ``seconds`` on one link, from one DIMM to another."""
     demand[dimms + source] += seconds
@@ -73,13 +74,17 @@ def _flow(source, goal, seconds, dimms, chain, demand):  # type: ignore[no-untyp
             passed += step
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _demand(state, sizes, rates, layer, e, demand, rank):  # type: ignore[no-untyped-def]
     """Seconds of each resource, and of each DIMM's ranks, that the whole task takes; returns its bytes."""
     dimms = sizes.dimms
     demand[:] = 0.0
     rank[:] = 0.0
-    kind, home, target = state.kind[layer, e], state.home[layer, e], state.target[layer, e]
+    kind, home, target = (
+        np.int64(state.kind[layer, e]),
+        np.int64(state.home[layer, e]),
+        np.int64(state.target[layer, e]),
+    )
     size = sizes.host_bytes[layer, e]
     if kind == PREFETCH:
         size = sizes.hbm_bytes
@@ -110,7 +115,7 @@ def _demand(state, sizes, rates, layer, e, demand, rank):  # type: ignore[no-unt
     return size * (dimms - 1) / dimms
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _begin(state, layer, e):  # type: ignore[no-untyped-def]
     state.started[layer, e] = True
     victim = state.target[layer, e]
@@ -119,10 +124,14 @@ def _begin(state, layer, e):  # type: ignore[no-untyped-def]
         state.leaving[layer, victim] = False
 
 
-@njit(nogil=True, cache=True)
+@internal
 def _end(state, sizes, layer, e):  # type: ignore[no-untyped-def]
     """The expert is where it was to go; what it leaves behind is free."""
-    kind, home, target = state.kind[layer, e], state.home[layer, e], state.target[layer, e]
+    kind, home, target = (
+        np.int64(state.kind[layer, e]),
+        np.int64(state.home[layer, e]),
+        np.int64(state.target[layer, e]),
+    )
     size, dimms = sizes.host_bytes[layer, e], sizes.dimms
     if kind == PREFETCH:
         state.resident[layer, e] = True
@@ -144,22 +153,15 @@ def _end(state, sizes, layer, e):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _run(state, sizes, rates, free, charge, moved):  # type: ignore[no-untyped-def]
+def _run(state, sizes, rates, order, free, charge, moved):  # type: ignore[no-untyped-def]
     experts = state.kind.shape[1]
-    kinds = state.kind.ravel()
-    queued = np.flatnonzero(kinds != IDLE)
-    priority = np.empty(queued.shape[0])
-    for i in range(queued.shape[0]):
-        layer, e = queued[i] // experts, queued[i] % experts
-        priority[i] = -state.gain[layer, e] / max(state.left[layer, e], 1.0)
-    order = np.argsort(priority, kind="mergesort")
     demand, rank = np.empty(free.shape[0]), np.empty(sizes.dimms)
     moved.used[:] = 0.0
     moved.rank_s[:] = 0.0
     moved.bytes[:] = 0.0
     moved.done[:] = 0
     for i in order:
-        layer, e = queued[i] // experts, queued[i] % experts
+        layer, e = i // experts, i % experts
         size = _demand(state, sizes, rates, layer, e, demand, rank)
         rest = state.left[layer, e] / size if size > 0.0 else 0.0
         share = rest
@@ -183,8 +185,8 @@ def _run(state, sizes, rates, free, charge, moved):  # type: ignore[no-untyped-d
         else:
             moved.bytes[kind] += size * share
             state.left[layer, e] -= size * share
-    for i in range(queued.shape[0]):
-        layer, e = queued[i] // experts, queued[i] % experts
+    for i in order:
+        layer, e = i // experts, i % experts
         if state.kind[layer, e] != IDLE:
             state.age[layer, e] += 1
 
@@ -201,4 +203,20 @@ def run_tasks(state: State, sizes: Sizes, rates: Rates, free_s: np.ndarray, move
     free_s: float64 [2 dimms + channels + 1], seconds that each resource may work in the step. charge: finish every task
     all the same; ``moved.used`` then tells how far beyond its free time each resource worked.
     """
-    _run(state, sizes, rates, free_s, charge, moved)
+    queued = np.flatnonzero(state.kind != IDLE)
+    priority = state.gain.ravel()[queued] / np.maximum(state.left.ravel()[queued], 1.0)
+    _run(state, sizes, rates, queued[np.argsort(-priority, kind="stable")], free_s, charge, moved)
+
+
+def warm() -> None:
+    """Compile the kernels of this room, or load them from the cache."""
+    from planner.layout.decide import confirmed, decide
+    from planner.layout.state import begin
+
+    sizes = Sizes(np.ones((1, 2)), 1.0, 1, 4.0, 2)
+    rates = Rates(1.0, 1.0, 1.0, 1, 1.0, 1.0, False)
+    state = begin(np.zeros((1, 2), bool), np.array([[-1, 0]]), sizes)
+    cost = np.ones((1, 2, 3))
+    fresh = decide(state, sizes, np.ones((1, 2)), cost, np.zeros(1), 0.0)
+    confirmed(state, cost, np.zeros(1), fresh)
+    run_tasks(state, sizes, rates, np.ones(6), empty_moved(sizes, rates))
