@@ -19,7 +19,7 @@ from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention, experts
 from planner.physics.experts import Counts, spread
 from planner.physics.memory import Ledger, host_tier
-from planner.physics.operation import Phase
+from planner.physics.operation import Array, Phase
 from planner.policies.base import (
     TIER_CODE,
     Option,
@@ -41,6 +41,7 @@ from planner.policies.hybrid import (
     streamed_prefill,
     sync_s,
 )
+from planner.result import Details
 from planner.routing import RoutingState
 from planner.step import Pass
 
@@ -167,19 +168,35 @@ class CpuExperts(Policy):
         attention.add_round_trip(ctx, run, phase, "cpu", sent)
         deferred, on_cpu = int(ctx.option("deferred_experts", 0)), np.broadcast_to(~placed.resident, counts.shape)
         if deferred and not rows.prefill:
-            late = (deferred / ctx.top_k) ** np.maximum(counts, 1)
-            late[:, -1] = 0.0  # nothing follows the last MoE layer that could wait for it
-            add_deferred_cpu(ctx, run, phase, placed, counts, on_cpu, late)
+            add_deferred_cpu(ctx, run, phase, placed, counts, on_cpu, _late_share(ctx, counts))
         else:
             add_cpu_experts(ctx, run, phase, placed, counts, on_cpu)
         attention.add_head(ctx, run, rows, layout)
         attention.add_overhead(ctx, run, rows, layout, sync_s(ctx))
         return run
 
+    def details(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Details | None:
+        reads = np.maximum((routing.counts > 0).sum(), 1)
+        on_cpu = (routing.counts > 0) & ~placed.resident
+        facts = []
+        if placed.resident.any():
+            facts.append(("Hit rate", f"{1 - on_cpu.sum() / reads:.1%} of the experts that a pass reads are in HBM."))
+        if int(ctx.option("deferred_experts", 0)):
+            late = (_late_share(ctx, routing.counts) * on_cpu).sum() / max(on_cpu.sum(), 1)
+            facts.append(("Deferred", f"{late:.1%} of the CPU's experts are awaited one layer later; outputs change."))
+        return Details(facts=tuple(facts)) if facts else None
+
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
         kept, deferred = ready.resident_per_layer, int(ctx.option("deferred_experts", 0))
         text = f"{ctx.experts - kept} experts of each layer on the CPU" + (f", {kept} in HBM" if kept else "")
         return text + (f"; {deferred} of a token's {ctx.top_k} are added one layer later." if deferred else ".")
+
+
+def _late_share(ctx: Context, counts: Counts) -> Array:
+    """Mean share of each expert's work that may be late: all of its tokens must have it among their least."""
+    late: Array = (int(ctx.option("deferred_experts", 0)) / ctx.top_k) ** np.maximum(counts, 1)
+    late[:, -1] = 0.0  # nothing follows the last MoE layer that could wait for it
+    return late
 
 
 LEAST_IMMEDIATE = 2  # experts of a token that are never deferred (KTransformers, SOSP'25)

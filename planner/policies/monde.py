@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 
 from planner.context import Context
@@ -23,7 +25,18 @@ from planner.policies.base import (
     mixed_widths,
 )
 from planner.policies.hybrid import add_host_kv, hybrid_gpu_tier, streamed_prefill
-from planner.policies.near_data import BOUNCE, EXCLUSION, NDP_COMPUTE, check_widths, homes, kind_of, near_data_pass
+from planner.policies.near_data import (
+    BOUNCE,
+    EXCLUSION,
+    NDP_COMPUTE,
+    check_widths,
+    homes,
+    kind_of,
+    moved_hot,
+    ndp_of,
+    near_data_pass,
+)
+from planner.result import Details
 from planner.routing import RoutingState
 from planner.step import Pass
 
@@ -145,11 +158,27 @@ class Monde(Policy):
             move=True,
         )
 
+    def details(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Details:
+        hit = routing.counts > 0
+        moved = moved_hot(ctx, routing.counts, placed.resident, kind_of(ctx))
+        active, each = float(hit.sum(axis=2).mean()), float(moved.sum(axis=2).mean())
+        found = float((hit & placed.resident).sum(axis=2).mean())
+        words = (
+            f"{each:.2f} of {active:.2f} active experts of a layer, mean over passes; {found:.2f} are in HBM already."
+        )
+        return Details(facts=(("Moved to the GPU", words),))
+
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
         where = "CXL-NDP" if kind_of(ctx) == "cxl_ndp" else "NDP DIMMs"
         asked = int(ctx.option("hot_experts", 0))
         rule = f"the {asked} hottest" if asked else "the hottest, as many as the bandwidths balance,"
         return f"All {ctx.experts} experts of each layer in {where}; {rule} move to the GPU in each pass."
+
+
+def whole_experts(ctx: Context) -> float:
+    """Experts of a layer on the fullest CXL device over the mean: each lies on one device."""
+    units = ndp_of(ctx, "cxl_ndp").units
+    return ceil(ctx.experts / units) * units / ctx.experts
 
 
 def near_data_ledger(
@@ -158,7 +187,9 @@ def near_data_ledger(
     """Tiers behind the GPU: CXL devices, or host DIMMs that carry the processors, with KV if it lives there."""
     if kind_of(ctx) == "cxl_ndp":
         tier = cxl_tier(ctx.machine)
-        tier.add("experts", expert_bytes * layout.data)
+        tier.add(
+            "experts", expert_bytes * layout.data, expert_bytes / ndp_of(ctx, "cxl_ndp").units * whole_experts(ctx)
+        )
         if kv_location == "host" and ctx.machine.dram is not None:
             host = host_tier(ctx.machine)
             add_host_kv(ctx, host, kv_location, batch, context_tokens)

@@ -122,3 +122,16 @@ def test_learnt_placements_catch_more_than_those_without_statistics() -> None:
 def test_step_of_the_deferred_pass_adds_up() -> None:
     step = time_pass(cpu(2, gpu_experts_per_layer=2).decode(every_layer([1, 1, 1, 1, 0, 0, 0, 0])), cpu(2).ctx.machine)
     assert sum(p.exposed_s for p in step.step.parts) == pytest.approx(step.step.total_s)
+
+
+def test_details_tell_hits_and_what_is_late() -> None:
+    """One token's four experts: half of the CPU's are late, but none in the last of four layers."""
+    c = cpu(2, gpu_experts_per_layer=2)
+    placed, routing = c.resident([1, 0, 0, 0, 0, 0, 0, 0]), c.with_counts(every_layer([1, 1, 1, 1, 0, 0, 0, 0]))
+    details = c.policy.details(c.ctx, c.ready, placed, routing)
+    assert details is not None
+    facts = dict(details.facts)
+    assert facts["Hit rate"].startswith("25.0%")
+    assert facts["Deferred"].startswith("37.5%")
+    plain = cpu(0)
+    assert plain.policy.details(plain.ctx, plain.ready, plain.placed, plain.routing) is None

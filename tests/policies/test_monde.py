@@ -71,3 +71,10 @@ def test_residency_orders_decode() -> None:
 def test_none_with_residents_is_one_sentence() -> None:
     with pytest.raises(PlanError, match=r"residency is 'none', but policy\.gpu_experts_per_layer is 2"):
         evaluate(monde({"residency": "none"}, 2))
+
+
+def test_details_count_what_moves() -> None:
+    c = case(monde({"hot_experts": 3}))
+    details = c.policy.details(c.ctx, c.ready, c.resident([0, 1, 0, 0, 0, 0, 0, 1]), c.with_counts(every_layer(ROW)))
+    assert details is not None
+    assert details.facts[0][1].startswith("2.00 of 6.00 active experts of a layer, mean over passes; 1.00 are in HBM")
