@@ -9,7 +9,7 @@ from planner.context import Context
 
 
 def even_counts(ctx: Context, tokens: int) -> NDArray[np.int32]:
-    """Tokens per expert of one pass of ``tokens`` tokens, int32 [1, layers, experts], the same in every layer.
+    """Tokens per expert of one pass of ``tokens`` tokens, int32 [1, 1, experts]: the same in every layer.
 
     As many experts are hit as a uniform router hits in the mean, E (1 - (1 - k/E)^tokens), rounded, and they share the
     tokens x k pairs evenly.
@@ -21,4 +21,4 @@ def even_counts(ctx: Context, tokens: int) -> NDArray[np.int32]:
     row = np.zeros(experts, np.int32)
     row[:hit] = each
     row[:more] += 1
-    return np.broadcast_to(row, (1, ctx.moe_layers, experts)).copy()
+    return row[None, None]

@@ -52,7 +52,7 @@ from planner.result import Details
 from planner.routing import RoutingState
 from planner.step import Pass, time_pass
 
-TRIED = (1, 3, 4, 6, 8, 12, 16, 32)
+TRIED = (1, 3, 4, 8, 16, 32)
 """Numbers of micro-batches that the search tries."""
 NEARLY = 1.01
 """A tuple within this factor of the shortest step is as good."""
@@ -200,7 +200,7 @@ class MoeLightning(Policy):
 
     def _estimate_s(self, ctx: Context, ready: LightningReady) -> float:
         counts = even_counts(ctx, self.sequences_per_pass(ctx, ready.layout) * ctx.tokens_per_sequence)
-        shape = counts.shape[1:]
+        shape = counts.shape[1:]  # one layer, which stands for all
         resident = np.zeros(shape, bool)
         resident[:, ctx.experts - ready.resident_per_layer :] = True
         each = mean_expert_bytes(ctx.other_widths())

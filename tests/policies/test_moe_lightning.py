@@ -158,7 +158,7 @@ def test_prefill_streams_the_layer_once() -> None:
 def test_even_load() -> None:
     ctx = parts(lightning(2), routing())[0]
     counts = even_counts(ctx, 1)
-    assert counts.shape == (1, 2, 4)
+    assert counts.shape == (1, 1, 4)
     assert counts[0, 0].tolist() == [1, 1, 0, 0]
     assert even_counts(ctx, 2)[0, 0].tolist() == [2, 1, 1, 0]  # 4 (1 - (1/2)^2) = 3 of 4
     assert (even_counts(ctx, 4000)[0] == 2000).all()
