@@ -101,8 +101,8 @@ class Hobbit(CachePolicy):
         "as many low as high slots are assumed. Statistics are not reset, since one long decode is simulated.",
         "Foreseen is the published accuracy of one layer ahead; how far a wrong guess lies is not stated, so each "
         "is taken to move as many bytes as the expert that it missed.",
-        "The source weighs a high-precision miss as four low ones when it judges an eviction rule; here a miss costs its "
-        "bytes.",
+        "The source weighs a high-precision miss as four low ones when it judges an eviction rule; here a miss costs "
+        "its bytes.",
         "Prefill wants every expert that its tokens choose in high precision.",
     )
 
