@@ -27,7 +27,7 @@ from planner.policies.context_selection import (
     select,
 )
 from planner.policies.hybrid import hybrid_gpu_tier, streamed_prefill
-from planner.policies.monde import near_data_ledger
+from planner.policies.monde import near_data_ledger, whole_experts
 from planner.policies.near_data import BOUNCE, NDP_COMPUTE, check_widths, homes, near_data_pass
 from planner.result import Details, MigrationReport
 from planner.routing import RoutingState
@@ -74,14 +74,18 @@ class ContextAware(Policy):
         gpu = hybrid_gpu_tier(ctx, layout, kv_location, resident, batch, context_tokens)
         count = ctx.experts * ctx.moe_layers * layout.data
         ledger = near_data_ledger(ctx, layout, 0.0, kv_location, batch, context_tokens)
+        devices = ledger[0]
+
+        def add(name: str, size: float) -> None:
+            devices.add(name, size * count, size * count / devices.devices * whole_experts(ctx))
+
         if self._budget(ctx) is not None:
             for bits in SELECTED_BITS:
-                size = ctx.width(formats.format_for_bits(bits)).expert_bytes
-                ledger[0].add(f"replicas at {bits} bit", size * count)
+                add(f"replicas at {bits} bit", ctx.width(formats.format_for_bits(bits)).expert_bytes)
         else:
-            ledger[0].add("experts", mean_expert_bytes(ctx.other_widths()) * count)
+            add("experts", mean_expert_bytes(ctx.other_widths()))
         if ctx.option("keep_originals", True):
-            ledger[0].add("native originals", ctx.gpu_width.expert_bytes * count)
+            add("native originals", ctx.gpu_width.expert_bytes)
         return [gpu, *ledger]
 
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:

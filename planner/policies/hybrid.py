@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,7 +42,8 @@ def hybrid_gpu_tier(
 
 def add_host_kv(ctx: Context, tier: Tier, kv_location: str, batch: int, context_tokens: float) -> None:
     if kv_location == "host":
-        tier.add("KV cache", ctx.kv_held_bytes(context_tokens) * batch)
+        each = ctx.kv_held_bytes(context_tokens)
+        tier.add("KV cache", each * batch, each * ceil(batch / tier.devices))  # whole sequences on each node
 
 
 def add_residents(
