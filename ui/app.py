@@ -42,7 +42,8 @@ def main(first: str = "plan") -> None:
             _policies,
             title="Policies",
             icon=":material/alt_route:",
-            url_path="policies",
+            default=first == "policies",
+            url_path="" if first == "policies" else "policies",
             help="What every policy places, moves and overlaps, and which is best for the open scenario.",
         ),
     }

@@ -1,0 +1,70 @@
+"""The Policies page, and what a policy reports on the Plan page: with the real engine on a small plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import planner
+from planner.policies import catalog
+from planner.policies.places import PLACES
+from planner.scenario import ModelChoice, PolicyChoice, Scenario, SystemChoice, Workload
+from tests.ui.conftest import html
+from ui import address, engine
+
+Open = Callable[..., AppTest]
+SMALL = ModelChoice(id="allenai/OLMoE-1B-7B-0924")
+CONTEXT = Scenario(
+    model=SMALL,
+    system=SystemChoice(id="h100-cxl-ndp"),
+    workload=Workload(batch=1, prompt_tokens=64, output_tokens=16),
+    policy=PolicyChoice(id="context-aware", gpu_experts_per_layer=8),
+)
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        engine,
+        "compute",
+        lambda scenario, complete=True: planner.plan(scenario, with_ranges=False, with_marginals=True),
+    )
+
+
+def test_every_policy_is_described() -> None:
+    assert set(PLACES) == {entry.id for entry in catalog()}
+
+
+def test_page_lists_all_policies_and_ranks_when_asked() -> None:
+    def script() -> None:
+        from ui.app import main
+
+        main("policies")
+
+    at = AppTest.from_function(script, default_timeout=60)
+    at.query_params["s"] = address.encode(CONTEXT)
+    at.run()
+    assert not at.exception
+    text = html(at)
+    for entry in catalog():
+        assert entry.name in text
+    at.button(key="rank").click()
+    at.run(timeout=120)
+    assert not at.exception
+    assert "times worse" in html(at) or "no other policy fits" in html(at)
+
+
+@pytest.mark.usefixtures("real")
+def test_plan_page_shows_bound_selector_and_ablation(app: Open) -> None:
+    at = app(s=address.encode(CONTEXT))
+    assert not at.exception
+    text = html(at)
+    assert "nothing on this machine beats" in text
+    assert "Bit widths under a mean of 3" in text
+    assert "Hot-set migration that shows" in text
+    at.button(key="run-ablation").click()
+    at.run(timeout=120)
+    assert not at.exception
+    assert "placement only" in html(at)
