@@ -77,4 +77,4 @@ def test_details_count_what_moves() -> None:
     c = case(monde({"hot_experts": 3}))
     details = c.policy.details(c.ctx, c.ready, c.resident([0, 1, 0, 0, 0, 0, 0, 1]), c.with_counts(every_layer(ROW)))
     assert details is not None
-    assert details.facts[0][1].startswith("2.00 of 6.00 active experts of a layer, mean over passes; 1.00 are in HBM.")
+    assert details.facts[0][1].startswith("2.00 of 6.00 active experts of a layer, mean over passes; 1.00 are in HBM")
