@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 import planner
 from planner.policies import catalog
 from planner.policies.places import PLACES
+from planner.result import Result
 from planner.scenario import ModelChoice, PolicyChoice, Scenario, SystemChoice, Workload
 from tests.ui.conftest import html
 from ui import address, engine
@@ -26,11 +27,10 @@ CONTEXT = Scenario(
 
 @pytest.fixture
 def real(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        engine,
-        "compute",
-        lambda scenario, complete=True: planner.plan(scenario, with_ranges=False, with_marginals=True),
-    )
+    def compute(scenario: Scenario, complete: bool = True) -> Result:
+        return planner.plan(scenario, with_ranges=False)
+
+    monkeypatch.setattr(engine, "compute", compute)
 
 
 def test_every_policy_is_described() -> None:
