@@ -276,6 +276,13 @@ def _dali(  # type: ignore[no-untyped-def]
             load[:] = 0.0
 
 
+def _checked(tables: Tables, *tokens: np.ndarray) -> None:
+    """Compiled code does not check indexes: a table that is too short is refused here."""
+    most = max(int(t.max(initial=0)) for t in tokens)
+    if most >= min(tables.cpu_s.shape[1], tables.gpu_s.shape[1]):
+        raise ValueError(f"an expert has {most} tokens; the tables reach to {tables.cpu_s.shape[1] - 1}")
+
+
 def _outputs(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return np.zeros(shape, np.int8), np.zeros(shape[:2]), np.zeros(shape[:2]), np.zeros(shape[:2])
 
@@ -298,6 +305,7 @@ def hybrimoe(
     seconds from the end of a layer's experts to the next layer's; cached bool and score float [layers, experts]:
     the cache at the start. Inputs are not changed.
     """
+    _checked(tables, tokens, predicted)
     place, link, background, span = _outputs(tokens.shape)
     held, scores = np.array(cached, bool), np.array(score, float)
     _hybrimoe(
@@ -324,6 +332,7 @@ def dali(
     ``every`` steps the ``swaps`` most loaded experts outside the cache change places with the least loaded ones inside
     it, where that helps; ``prefetch`` predicted experts of the next layer start to move while the link is idle.
     """
+    _checked(tables, tokens, predicted)
     place, link, background, span = _outputs(tokens.shape)
     held = np.array(cached, bool)
     _dali(

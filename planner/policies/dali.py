@@ -55,12 +55,12 @@ class Dali(SplitPolicy):
 
     def split(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Split:
         counts = routing.counts
-        accuracy = float(ctx.option("gate_accuracy", 0.96))
+        ahead = predicted(counts, (float(ctx.option("gate_accuracy", 0.96)),), ctx.scenario.routing.seed)[0]
         trail = dali(
             counts,
-            predicted(counts, (accuracy,), ctx.scenario.routing.seed)[0],
+            ahead,
             placed.stored.format,
-            tables(ctx, placed, counts),
+            tables(ctx, placed, counts, ahead),
             windows_s(ctx, ready, self.sequences_per_pass(ctx, ready.layout)),
             placed.resident,
             int(ctx.option("swap_every", 4)),

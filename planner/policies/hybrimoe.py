@@ -72,7 +72,7 @@ class HybriMoe(SplitPolicy):
             counts,
             ahead,
             placed.stored.format,
-            tables(ctx, placed, counts),
+            tables(ctx, placed, counts, ahead),  # a wrong guess can pile tokens up
             windows_s(ctx, ready, self.sequences_per_pass(ctx, ready.layout)),
             placed.resident,
             score,

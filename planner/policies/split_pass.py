@@ -41,9 +41,10 @@ class Split:
     cache: CacheReport | None = None
 
 
-def tables(ctx: Context, placed: Placed, counts: Counts) -> Tables:
-    """Seconds of one expert by stored width and tokens, up to the largest of ``counts``, and of one transfer."""
-    tokens = np.arange(int(counts.max(initial=1)) + 1, dtype=np.int32)[None, None]
+def tables(ctx: Context, placed: Placed, *counts: NDArray[np.integer]) -> Tables:
+    """Seconds of one expert by stored width and tokens, up to the largest of all ``counts``, and of one transfer."""
+    most = max(int(c.max(initial=1)) for c in counts)
+    tokens = np.arange(most + 1, dtype=np.int32)[None, None]
     on_cpu, on_gpu = [], []
     for width in placed.widths:
         stored = Stored(np.full((1, 1), width.expert_bytes), np.full((1, 1), width.bits), np.zeros((1, 1), np.int8))

@@ -116,6 +116,22 @@ def test_predictions_keep_the_tokens_and_are_right_as_often_as_said() -> None:
     assert 0.7 < seen < 0.75  # some wrong guesses fall on another expert that is hit
 
 
+def test_a_table_that_is_too_short_is_refused() -> None:
+    """A wrong guess can pile more tokens on an expert than any expert really has."""
+    tokens = np.array([[[1, 1, 0, 0]]])
+    piled = np.array([[[[10, 0, 0, 0]]]])
+    with pytest.raises(ValueError, match="10 tokens; the tables reach to 9"):
+        split.hybrimoe(tokens, piled, cached=np.zeros((1, 4), bool), score=np.zeros((1, 4)), **FLAT)
+
+
+def test_wrong_guesses_change_nothing_but_transfers() -> None:
+    """Gates that are always wrong: more tokens meet on an expert than there are in the pass; the plan still adds up."""
+    c = case(tiny("hybrimoe", {"gate_accuracy": 0.0, "gate_accuracy_farther": 0.0}, batch=16, gpu_experts_per_layer=2))
+    found = HybriMoe().split(c.ctx, c.ready, c.placed, c.routing)
+    assert np.array_equal(found.counts, c.routing.counts[c.routing.counts.shape[0] // 3 :])
+    assert ((found.place != NONE) == (found.counts > 0)).all()
+
+
 def test_pass_by_hand_without_cache() -> None:
     """Two experts with a token each: the CPU reads both, 39 us each, in less time than the link takes for one."""
     c = case(tiny("hybrimoe", gpu_experts_per_layer=0))
