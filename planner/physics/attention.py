@@ -17,6 +17,8 @@ from planner.physics.operation import Array, Phase
 from planner.result import Lane, PartId
 from planner.step import Pass
 
+NO_MIXER = models.KINDS.index("none")  # a layer that is a feed-forward block alone
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -192,12 +194,10 @@ def add_latency(run: Pass, seconds: ArrayLike) -> None:
 
 
 def _attention_collective(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout) -> None:
-    message = rows.tokens * ctx.hidden_bytes
-    if layout.attention_data:
-        sent = collective.all_gather_bytes(message, layout.tensor) if not layout.expert else 0.0
-    else:
-        sent = collective.all_reduce_bytes(message, layout.tensor)
-    add_collective(ctx, run, phase, np.full(ctx.layers, sent), layout.tensor)
+    """All-reduce of the sliced heads; sequences of their own need none (what follows gathers its rows itself)."""
+    if not layout.attention_data:
+        sent = collective.all_reduce_bytes(rows.tokens * ctx.hidden_bytes, layout.tensor)
+        add_collective(ctx, run, phase, sent * np.asarray(ctx.work.kind != NO_MIXER, float), layout.tensor)
 
 
 def add_collective(ctx: Context, run: Pass, phase: Phase, sent_bytes: Array, ranks: int) -> None:
@@ -241,11 +241,25 @@ def add_head(ctx: Context, run: Pass, rows: Rows, layout: Layout) -> None:
     _gpu_weights(ctx, run, phase, "dense_shared", "lm_head", head, rows.logits_rows, layout.tensor, layout.tensor)
     drafted = ctx.scenario.workload.draft_tokens
     if drafted and not rows.prefill and ctx.work.mtp_parameters:
-        routed = ctx.work.mtp_expert_parameters * (ctx.experts - ctx.top_k)
-        hit = max(float(ctx.work.mtp_parameters - routed), 0.0) * drafted
-        _gpu_weights(
-            ctx, run, phase, "dense_shared", "mixer", np.asarray([hit]), rows.sequences, layout.tensor, layout.tensor
-        )
+        _add_mtp(ctx, run, phase, rows.sequences, drafted, layout.tensor)
+
+
+def _add_mtp(ctx: Context, run: Pass, phase: Phase, sequences: int, drafted: int, ranks: int) -> None:
+    """The MTP module and the LM head, once per drafted token: what all tokens need, and the distinct experts they hit.
+
+    Its router is not sampled: experts are taken as equally likely, ``E (1 - (1 - k/E)^n)`` of them hit by n tokens.
+    """
+    each = float(ctx.work.mtp_expert_parameters)
+    module = float(ctx.work.mtp_parameters) / max(len(ctx.arch.mtp_blocks), 1)
+    rest = np.full(drafted, max(module - each * ctx.experts, 0.0) if each else module)
+    _gpu_weights(ctx, run, phase, "dense_shared", "mixer", rest, sequences, ranks, ranks)
+    head = np.full(drafted, float(ctx.work.lm_head_parameters))
+    _gpu_weights(ctx, run, phase, "dense_shared", "lm_head", head, sequences, ranks, ranks)
+    if each:
+        hit = ctx.experts * (1.0 - (1.0 - ctx.top_k / ctx.experts) ** sequences)
+        # Whole experts follow each other, each with its share of the tokens.
+        routed = np.full(drafted, hit * each)
+        _gpu_weights(ctx, run, phase, "dense_shared", "mixer", routed, sequences * ctx.top_k / hit, ranks, ranks)
 
 
 def add_overhead(ctx: Context, run: Pass, rows: Rows, layout: Layout, moe_extra_s: float = 0.0) -> None:

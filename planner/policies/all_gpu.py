@@ -208,6 +208,11 @@ class AllGpu(Policy):
     @staticmethod
     def _collective(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout) -> None:
         token_bytes = ctx.hidden_bytes
+        whole = collective.all_reduce_bytes(rows.tokens * token_bytes, layout.tensor)
+        if layout.attention_data:
+            # Rows are gathered before the sliced weights and reduced back to their owners.
+            whole = 2.0 * collective.all_gather_bytes(rows.tokens * token_bytes, layout.tensor)
+        sent = whole
         if layout.expert:
             copies = collective.distinct_ranks(ctx.top_k, layout.tensor)
             per_rank = rows.tokens / layout.tensor
@@ -216,12 +221,9 @@ class AllGpu(Policy):
             sent = ways * collective.all_to_all_bytes(per_rank, copies, token_bytes, layout.tensor)
             if not layout.attention_data:
                 sent += collective.all_gather_bytes(rows.tokens * token_bytes, layout.tensor)
-        elif layout.attention_data:
-            # Rows are gathered before the sliced experts and reduced back to their owners.
-            sent = 2.0 * collective.all_gather_bytes(rows.tokens * token_bytes, layout.tensor)
-        else:
-            sent = collective.all_reduce_bytes(rows.tokens * token_bytes, layout.tensor)
-        attention.add_collective(ctx, run, phase, np.full(ctx.layers, sent), layout.tensor)
+        dense = (np.asarray(ctx.work.dense_parameters) > 0) & ~ctx.work.is_moe
+        each = sent * np.asarray(ctx.work.is_moe, float) + whole * np.asarray(dense, float)
+        attention.add_collective(ctx, run, phase, each, layout.tensor)
 
     @staticmethod
     def _stage_links(ctx: Context, run: Pass, rows: Rows, layout: Layout) -> None:

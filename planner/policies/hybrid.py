@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from planner.context import Context
 from planner.machine import log2
 from planner.parallel import Layout
-from planner.physics import attention, experts
+from planner.physics import attention, collective, experts
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, Stored, spread
 from planner.physics.memory import Tier, gpu_tier
@@ -161,6 +161,10 @@ def add_dense_side(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: La
     """Dense MLPs and shared experts on the GPU, beside whatever else runs in the phase."""
     attention.add_dense(ctx, run, phase, rows, layout)
     attention.add_shared(ctx, run, phase, rows, layout)
+    dense = (np.asarray(ctx.work.dense_parameters) > 0) & ~ctx.work.is_moe  # MoE layers reduce with their experts
+    if layout.tensor > 1 and dense.any():
+        sent = collective.all_reduce_bytes(rows.tokens * ctx.hidden_bytes, layout.tensor)
+        attention.add_collective(ctx, run, phase, sent * np.asarray(dense, float), layout.tensor)
 
 
 def host_experts(ctx: Context, tier: Tier, stored_bytes: float, copies: int, duplicated_share: float = 0.0) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from planner.context import Context
 from planner.deal import deal
 from planner.parallel import Layout, replicas_at_work
-from planner.physics import attention, experts
+from planner.physics import attention, collective, experts
 from planner.physics.experts import Stored, spread
 from planner.physics.memory import Ledger, host_tier
 from planner.physics.operation import Array, Phase, phase_times
@@ -163,6 +163,9 @@ class TriMoe(Policy):
         self._hand_over(ctx, run, counts)
         phase = run.phase("three domains")
         add_dense_side(ctx, run, phase, rows, layout)
+        if layout.tensor > 1:
+            sent = collective.all_reduce_bytes(rows.tokens * ctx.hidden_bytes, layout.tensor)
+            attention.add_collective(ctx, run, phase, sent * np.asarray(ctx.work.is_moe, float), layout.tensor)
         return run, phase, phase_times(phase).total.mean(axis=(0, 1))[ctx.moe]
 
     def finish(self, ctx: Context, ready: Prepared, run: Pass) -> None:
@@ -191,7 +194,7 @@ class TriMoe(Policy):
     def _schedule(
         self, ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
     ) -> ScheduleResult:
-        instance = self._instance(ctx, placed, counts, costs, base_gpu)
+        instance = scheduling_problem(ctx, placed, counts, costs, base_gpu)
         start = START_LAYOUT if ctx.option("start", "greedy") == "layout" else START_GREEDY
         chosen = ctx.option("schedule", "published")
         published = schedule_layers(**instance, start=start, refine=chosen != "greedy")
@@ -201,37 +204,6 @@ class TriMoe(Policy):
 
         return improve_layers(**instance, published=published)
 
-    @staticmethod
-    def _instance(
-        ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
-    ) -> dict[str, Any]:
-        """The scheduling problem of every sampled step and layer, as the scheduler takes it."""
-        dram, ndp = ctx.machine.dram, ctx.machine.dimm_ndp
-        assert dram is not None and ndp is not None
-        samples, layers, count = counts.shape
-        rows = samples * layers
-
-        def flat(values: np.ndarray) -> np.ndarray:
-            return np.ascontiguousarray(np.broadcast_to(values, counts.shape).reshape(rows, count))
-
-        reads = flat(placed.stored.bytes)
-        zero = np.zeros(rows)
-        return {
-            "gpu_s": flat(costs["gpu_s"]),
-            "cpu_s": flat(costs["cpu"].seconds),
-            "ndp_s": flat(costs["ndp_s"]),
-            "tokens": flat(counts),
-            "home": flat(placed.home),
-            "gpu_reads": np.where(flat(placed.resident), 0.0, reads),
-            "cpu_reads": reads,
-            "dimm_read_bytes_per_s": host_read_rate(ctx, "dimm_ndp"),
-            "host_bytes_per_s": dram.bandwidth_bytes_per_s,
-            "base_gpu_s": np.tile(base_gpu, samples),
-            "base_cpu_s": zero,
-            "base_host_s": zero,
-            "dimms": ndp.units,
-        }
-
     def schedule_report(
         self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState
     ) -> ScheduleReport | None:
@@ -240,7 +212,7 @@ class TriMoe(Policy):
 
         counts = routing.counts[:1]
         _, _, base = self.begin(ctx, ready, counts)
-        instance = self._instance(ctx, placed, counts, expert_costs(ctx, placed, counts), base)
+        instance = scheduling_problem(ctx, placed, counts, expert_costs(ctx, placed, counts), base)
         start = START_LAYOUT if ctx.option("start", "greedy") == "layout" else START_GREEDY
         published = schedule_layers(**instance, start=start)
         improved = improve_layers(**instance, published=published)
@@ -390,6 +362,37 @@ def expert_costs(ctx: Context, placed: Placed, counts: np.ndarray) -> dict[str, 
         "cpu": on_cpu,
         "ndp": near,
         "ndp_s": np.where(localised & ~resident, near.seconds, np.inf),
+    }
+
+
+def scheduling_problem(
+    ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
+) -> dict[str, Any]:
+    """The scheduling problem of every sampled step and layer, as the scheduler takes it."""
+    dram, ndp = ctx.machine.dram, ctx.machine.dimm_ndp
+    assert dram is not None and ndp is not None
+    samples, layers, count = counts.shape
+    rows = samples * layers
+
+    def flat(values: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.broadcast_to(values, counts.shape).reshape(rows, count))
+
+    reads = flat(placed.stored.bytes)
+    zero = np.zeros(rows)
+    return {
+        "gpu_s": flat(costs["gpu_s"]),
+        "cpu_s": flat(costs["cpu"].seconds),
+        "ndp_s": flat(costs["ndp_s"]),
+        "tokens": flat(counts),
+        "home": flat(placed.home),
+        "gpu_reads": np.where(flat(placed.resident), 0.0, reads),
+        "cpu_reads": reads,
+        "dimm_read_bytes_per_s": host_read_rate(ctx, "dimm_ndp"),
+        "host_bytes_per_s": dram.bandwidth_bytes_per_s,
+        "base_gpu_s": np.tile(base_gpu, samples),
+        "base_cpu_s": zero,
+        "base_host_s": zero,
+        "dimms": ndp.units,
     }
 
 
