@@ -137,6 +137,15 @@ def attention_ranks(ctx: Context, layout: Layout) -> np.ndarray:
     return np.minimum(heads, layout.tensor).astype(float)
 
 
+def fullest_stage(per_layer: np.ndarray, layout: Layout) -> float:
+    """Sum over the layers of the fullest pipeline stage, over the mean of all stages; 1 where there is nothing."""
+    whole = float(per_layer.sum())
+    if layout.pipeline == 1 or whole <= 0:
+        return 1.0
+    bounds = np.linspace(0, per_layer.size, layout.pipeline + 1).round().astype(int)
+    return max(float(per_layer[a:b].sum()) for a, b in pairwise(bounds)) * layout.pipeline / whole
+
+
 def pipeline_factor(layer_s: np.ndarray, layout: Layout, passes: int) -> float:
     """Time of a step in units of one pass through all layers.
 
@@ -145,7 +154,4 @@ def pipeline_factor(layer_s: np.ndarray, layout: Layout, passes: int) -> float:
     """
     if layout.pipeline == 1:
         return float(passes)
-    whole = float(layer_s.sum())
-    bounds = np.linspace(0, layer_s.size, layout.pipeline + 1).round().astype(int)
-    slowest = max(float(layer_s[a:b].sum()) for a, b in pairwise(bounds))
-    return max(1.0, passes * slowest / whole) if whole > 0 else 1.0
+    return max(1.0, passes * fullest_stage(layer_s, layout) / layout.pipeline)

@@ -11,7 +11,8 @@ import numpy as np
 import models
 from planner.context import Context
 from planner.machine import Machine
-from planner.parallel import Layout, attention_ranks
+from planner.parallel import Layout, attention_ranks, fullest_stage
+from planner.physics.operation import Array
 from planner.result import MemoryItem, MemoryTier
 
 TIER_NAMES = {"gpu": "GPU HBM", "host": "Host DRAM", "dimm_ndp": "NDP DIMMs", "cxl_ndp": "CXL-NDP memory"}
@@ -77,9 +78,14 @@ def activation_bytes(ctx: Context, tokens: float, logits_rows: float, ranks: int
 
 def kv_bytes_per_sequence(ctx: Context, context_tokens: float, layout: Layout) -> float:
     """KV cache and recurrent state of one sequence on the GPUs of one replica, copies on ranks included."""
+    return float(_kv_bytes(ctx, context_tokens, layout).sum())
+
+
+def _kv_bytes(ctx: Context, context_tokens: float, layout: Layout) -> Array:
+    """:func:`kv_bytes_per_sequence` of each layer, [layers]."""
     held = models.kv_bytes_held(ctx.arch, ctx.scenario.model.kv_format, context_tokens)
     copies = 1.0 if layout.attention_data else layout.tensor / attention_ranks(ctx, layout)
-    return float(np.sum(held * copies + ctx.state_bytes))  # recurrent state divides by heads over all ranks
+    return np.asarray(held * copies + ctx.state_bytes)  # recurrent state divides by heads over all ranks
 
 
 def gpu_tier(
@@ -100,31 +106,34 @@ def gpu_tier(
     name = TIER_NAMES["gpu"] if not ctx.machine.unified_memory else "Unified memory"
     tier = Tier("gpu", layout.gpus, gpu.capacity_bytes, name)
     work = ctx.work
-    # The fullest stage of a pipeline holds the most layers.
-    stage = math.ceil(ctx.layers / layout.pipeline) * layout.pipeline / ctx.layers
     copies = layout.data
 
-    def add(item: str, replica_bytes: float, skew: float = stage) -> None:
+    def add(item: str, replica_bytes: float, skew: float = 1.0) -> None:
+        """``skew``: bytes of the fullest GPU over the mean of all."""
         tier.add(item, replica_bytes * copies, replica_bytes * copies / layout.gpus * skew)
 
-    mixer = float(ctx.group_bytes("mixer", work.mixer_parameters).sum())
-    add("attention", mixer * (layout.tensor if layout.attention_data else 1))
-    dense = float(ctx.group_bytes("dense", work.dense_parameters).sum())
-    shared = float(ctx.group_bytes("shared", work.shared_parameters).sum())
-    router = float(ctx.group_bytes("router", work.router_parameters).sum()) * layout.tensor
-    tables = float(ctx.group_bytes("embed", work.embed_parameters))
-    if not ctx.arch.tied_embeddings:
-        tables += float(ctx.group_bytes("lm_head", work.lm_head_parameters))
-    drafting = ctx.scenario.workload.draft_tokens > 0
-    mtp = float(ctx.group_bytes("mixer", work.mtp_parameters)) if drafting else 0.0
-    add("dense and shared", dense + shared + router + mtp)
-    add("embedding and head", tables)
-    add("experts", expert_bytes, stage * expert_fullest_share)
+    def add_layers(item: str, per_layer: Array, skew: float = 1.0) -> None:
+        """Bytes of each layer: the fullest pipeline stage counts."""
+        add(item, float(per_layer.sum()), fullest_stage(per_layer, layout) * skew)
+
+    mixer = ctx.group_bytes("mixer", work.mixer_parameters)
+    add_layers("attention", mixer * (layout.tensor if layout.attention_data else 1))
+    dense = ctx.group_bytes("dense", work.dense_parameters) + ctx.group_bytes("shared", work.shared_parameters)
+    add_layers("dense and shared", dense + ctx.group_bytes("router", work.router_parameters) * layout.tensor)
+    embed = float(ctx.group_bytes("embed", work.embed_parameters))
+    head = 0.0 if ctx.arch.tied_embeddings else float(ctx.group_bytes("lm_head", work.lm_head_parameters))
+    # One table on the first stage, one on the last, and the drafting module beside the latter.
+    one_stage = embed + head if layout.pipeline == 1 else max(embed, head)
+    add("embedding and head", embed + head, one_stage * layout.pipeline / max(embed + head, 1.0))
+    if ctx.scenario.workload.draft_tokens > 0:
+        add("drafting module", float(ctx.group_bytes("mixer", work.mtp_parameters)), float(layout.pipeline))
+    moe = np.asarray(work.is_moe, float)
+    add_layers("experts", expert_bytes * moe / max(float(moe.sum()), 1.0), expert_fullest_share)
     if kv_on_gpu:
         replica = math.ceil(batch / layout.data)
         # Whole sequences on each GPU where attention is data parallel.
         own = math.ceil(replica / layout.tensor) * layout.tensor / replica if layout.attention_data else 1.0
-        add("KV cache", kv_bytes_per_sequence(ctx, context_tokens, layout) * replica, stage * own)
+        add_layers("KV cache", _kv_bytes(ctx, context_tokens, layout) * replica, own)
     chunk = min(ctx.scenario.policy.prefill_chunk_tokens, batch * ctx.new_prompt_tokens) if prefill_on_gpu else 0
     decode = math.ceil(batch / layout.data) * ctx.tokens_per_sequence
     rows = max(chunk, decode)
