@@ -22,6 +22,7 @@ Before that, tasks that have not begun are looked at again and dropped if they g
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -31,7 +32,7 @@ from planner.layout.state import IDLE, LOCALISE, PREFETCH, REBALANCE, STRIPE, Si
 PREFETCHES, RELAYOUTS = 4, 8
 """New tasks of a layer and step at most; rebalancing adds at most one per pair of DIMMs."""
 
-internal = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+internal: Any = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
 """For what only kernels call: without wrappers, which take longest to compile."""
 
 
@@ -83,10 +84,10 @@ def _fill(state, layer, cost, base, load):  # type: ignore[no-untyped-def]
     load[:] = 0.0
     load[0] = base
     for e in range(cost.shape[1]):
+        home, kind, target = state.home[layer, e], state.kind[layer, e], state.target[layer, e]
         place = place_of(
-            state.resident[layer, e], state.leaving[layer, e], np.int64(state.home[layer, e]), np.int64(state.kind[layer, e]),
-            np.int64(state.target[layer, e]),
-        )  # fmt: skip
+            state.resident[layer, e], state.leaving[layer, e], np.int64(home), np.int64(kind), np.int64(target)
+        )
         load[place] += cost[layer, e, min(place, 2)]
     powers = 0.0
     for k in range(load.shape[0]):
@@ -235,9 +236,10 @@ def _relayout(state, sizes, layer, cost, load, powers, margin, fresh):  # type: 
             before, other = load[source], load[goal]
             left, filled = before - cost[layer, e, min(source, 2)], other + cost[layer, e, min(goal, 2)]
             after = powers + _eighth(left) - _eighth(before) + _eighth(filled) - _eighth(other)
+            kind = np.int64(LOCALISE if home < 0 else STRIPE)
             if after < least and _has_room(
-                state.held, sizes.host_bytes[layer, e], sizes.dimm_bytes, sizes.dimms, np.int64(LOCALISE if home < 0 else STRIPE), home, np.int64(emptiest),
-            ):  # fmt: skip
+                state.held, sizes.host_bytes[layer, e], sizes.dimm_bytes, sizes.dimms, kind, home, np.int64(emptiest)
+            ):
                 pick, least = e, after
         if pick < 0:
             break

@@ -310,9 +310,9 @@ def run_tasks_reference(
         rest = float(state.left[n, e]) / size if size > 0.0 else 0.0
         share = rest
         if not charge:
-            for need, room in zip(demand, free_s - moved.used, strict=True):
+            for need, room in zip(demand, np.maximum(free_s - moved.used, 0.0), strict=True):
                 if need * share > room:
-                    share = max(float(room), 0.0) / float(need)
+                    share = float(room) / float(need)
         if share < LEAST and share < rest:
             continue
         if not state.started[n, e]:

@@ -28,7 +28,7 @@ from planner.physics.operation import Array, phase_times
 from planner.policies import check_options, get
 from planner.policies.base import Placed, Prepared
 from planner.policies.near_data import host_read_rate
-from planner.policies.trimoe import TriMoe, expected_costs, expert_costs
+from planner.policies.trimoe import TriMoe, expected_costs, expert_costs, scheduling_problem
 from planner.routing import RoutingState, Sequence, automatic_steps, routing_sequence, routing_state
 from planner.scenario import Scenario
 from planner.schedule import START_GREEDY, START_LAYOUT, ScheduleResult, schedule_layers
@@ -83,7 +83,7 @@ def simulate(
     """
     setting = prepare(scenario, options or SimulationOptions())
     found = sequence if sequence is not None else loads(scenario, steps, setting.options, setting)
-    return _Run(setting, found).result()
+    return Run(setting, found).result()
 
 
 def loads(
@@ -191,9 +191,11 @@ def _rates(ctx: Context, options: SimulationOptions) -> Rates:
 def _frame(ctx: Context, policy: TriMoe, ready: Prepared, counts: np.ndarray, options: SimulationOptions) -> Frame:
     run, experts, base = policy.begin(ctx, ready, counts)
     before = list(run.phases)
+    dense = np.broadcast_to(phase_times(experts).total.mean(axis=(0, 1)), (ctx.layers,))
+    elsewhere = float(dense.sum() - dense[ctx.moe].sum())  # the phase of the experts in layers without any
     policy.finish(ctx, ready, run)
     fixed = sum(float(phase_times(p).total.mean(axis=(0, 1)).sum()) for p in run.phases if p is not experts)
-    lanes = _lanes(ctx, run, experts)
+    lanes = _lanes(run, experts)
     shadow = np.zeros(ctx.layers)
     busy = {"link": 0.0, "dram": 0.0}
     for phase in before:
@@ -209,9 +211,9 @@ def _frame(ctx: Context, policy: TriMoe, ready: Prepared, counts: np.ndarray, op
         window = options.window_s * ctx.moe_layers
     total = float(of_layers.sum())
     return Frame(
-        fixed_s=fixed,
+        fixed_s=fixed + elsewhere,
         base_s=base,
-        gpu_s=lanes.get("gpu", 0.0),
+        gpu_s=lanes.get("gpu", 0.0) + elsewhere,
         cpu_s=lanes.get("cpu", 0.0),
         link_s=lanes.get("link", 0.0),
         factor=run.repeats / ctx.accepted_per_pass,
@@ -222,7 +224,7 @@ def _frame(ctx: Context, policy: TriMoe, ready: Prepared, counts: np.ndarray, op
     )
 
 
-def _lanes(ctx: Context, run: Pass, experts: object) -> Mapping[str, float]:
+def _lanes(run: Pass, experts: object) -> Mapping[str, float]:
     """Busy seconds of each lane outside the phase of the experts."""
     found: dict[str, float] = {}
     for phase in run.phases:
@@ -232,7 +234,7 @@ def _lanes(ctx: Context, run: Pass, experts: object) -> Mapping[str, float]:
     return found
 
 
-class _Run:
+class Run:
     """The loop over steps."""
 
     def __init__(self, setting: Setting, sequence: Sequence) -> None:
@@ -364,35 +366,16 @@ def schedule(
     ctx: Context, placed: Placed, counts: np.ndarray, costs: dict, base_gpu_s: Array, options: SimulationOptions
 ) -> ScheduleResult:
     """The schedule of one step, rows = MoE layers, with the domains that take part."""
-    _, dram, ndp = _parts(ctx)
-    layers, experts = counts.shape[1:]
-
-    def flat(values: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(values, counts.shape).reshape(layers, experts)
-
-    nowhere = np.full((layers, experts), np.inf)
-    reads = flat(placed.stored.bytes)
-    none = np.zeros(layers)
-    problem = (
-        flat(costs["gpu_s"]),
-        flat(costs["cpu"].seconds) if options.cpu else nowhere,
-        flat(costs["ndp_s"]) if options.ndp else nowhere,
-        flat(counts),
-        placed.home,
-        np.where(placed.resident, 0.0, reads),
-        reads,
-        host_read_rate(ctx, "dimm_ndp"),
-        dram.bandwidth_bytes_per_s,
-        base_gpu_s,
-        none,
-        none,
-        ndp.units,
-    )
+    problem = scheduling_problem(ctx, placed, counts, costs, base_gpu_s)
+    for name, takes_part in (("cpu_s", options.cpu), ("ndp_s", options.ndp)):
+        if not takes_part:
+            problem[name] = np.full_like(problem[name], np.inf)
     start = options.start or str(ctx.option("start", "greedy"))
     chosen = options.schedule or str(ctx.option("schedule", "published"))
-    published = schedule_layers(*problem, START_LAYOUT if start == "layout" else START_GREEDY, chosen != "greedy")
+    first = START_LAYOUT if start == "layout" else START_GREEDY
+    published = schedule_layers(**problem, start=first, refine=chosen != "greedy")
     if chosen != "improved":
         return published
     from planner.schedule_improved import improve_layers  # not needed, nor its kernels, in most simulations
 
-    return improve_layers(*problem, published)
+    return improve_layers(**problem, published=published)

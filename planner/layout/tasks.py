@@ -167,8 +167,9 @@ def _run(state, sizes, rates, order, free, charge, moved):  # type: ignore[no-un
         share = rest
         if not charge:
             for k in range(free.shape[0]):
-                if demand[k] * share > free[k] - moved.used[k]:
-                    share = max(free[k] - moved.used[k], 0.0) / demand[k]
+                room = max(free[k] - moved.used[k], 0.0)
+                if demand[k] * share > room:
+                    share = room / demand[k]
         if share < LEAST and share < rest:
             continue
         if not state.started[layer, e]:
