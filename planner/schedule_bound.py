@@ -12,7 +12,8 @@ for the last is impossible.
 2. **Prices.** GPU, CPU and host channels get prices ``p >= 0`` that add up to 1. If x finishes within T then ``sum_r
    p_r load_r(x) / T <= 1``. So if the least of that sum over all x that respect the DIMMs is above 1, no x finishes
    within T. The sum falls apart: a striped expert takes the cheaper of GPU and CPU, and each DIMM keeps the set of
-   experts that saves most price and fits: a 0/1 knapsack, solved exactly or relaxed (:mod:`planner.schedule_knapsack`).
+   experts that saves most price and fits: a 0/1 knapsack, solved exactly or, rarely, relaxed
+   (:mod:`planner.schedule_knapsack`).
 3. **Rounding cuts.** No half expert is computed on the GPU, though prices alone allow it. For domain k with ``sum_e t_e
    x_e <= R`` (R = T - base), any unit u > 0 and any set S of experts written as ``1 - x_e``, mixed-integer rounding
    gives a valid inequality ``sum_e c_e x_e + c_0 <= 0`` (Marchand and Wolsey, Operations Research 49, 2001;
@@ -93,11 +94,11 @@ def relaxed(  # type: ignore[no-untyped-def]
     """Least priced load of a schedule that respects the DIMMs within horizon, in units of the horizon.
 
     prices: of GPU, CPU, host channels and so many cuts. cut_domain [cuts], cut [cuts, experts], cut_zero [cuts]:
-    domain, coefficients and constant of each cut. tables: see :func:`planner.schedule_knapsack.prepare`, for a limit
-    of at least horizon. Writes the schedule: keep [experts] (share kept on the DIMM) and away [experts] (0 GPU, 1 CPU,
-    where the rest runs). Infinite if the DIMMs alone overflow.
+    domain, coefficients and constant of each cut. tables: see :func:`planner.schedule_knapsack.prepare`. Writes the
+    schedule: keep [experts] (share kept on the DIMM) and away [experts] (0 GPU, 1 CPU, where the rest runs). Infinite
+    if the DIMMs alone overflow.
     """
-    striped, fixed, free, state, item, count, half, sums, masks, size = tables
+    striped, fixed, free, state, item, count = tables
     total = (prices[0] * base[0] + prices[1] * base[1] + prices[2] * base[2]) / horizon
     for c in range(cuts):
         total += prices[3 + c] * (1.0 + cut_zero[c])
@@ -119,7 +120,7 @@ def relaxed(  # type: ignore[no-untyped-def]
         room = horizon * FIT - base[3 + d] - striped - fixed[d]
         if room < 0.0:
             return np.inf
-        total -= knapsack(room, item[d], count[d], half[d], price, free, sums[d], masks[d], size[d], keep)
+        total -= knapsack(room, item[d], count[d], price, free, keep)
     return total
 
 

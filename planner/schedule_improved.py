@@ -32,10 +32,12 @@ TOLERANCE = 5e-4
 """A row is done when its makespan is proven to be within this share of the optimum."""
 TURNS = 4
 """Whole schedules made from one mixture."""
-TRIES, MORE_TRIES = 12, 24
-"""Whole schedules tried while nothing but the makespan is looked for, and in all."""
+TRIES = 24
+"""Whole schedules searched from, for one row."""
 FIRST_TRIALS, SPLIT_TRIALS, FULL_TRIALS = 5_000, 3_000, 10_000
 """Pairs that exchanges may try: from the published schedule, between GPU and CPU only, everywhere."""
+ALL_TRIALS = 30_000
+"""The same, for all schedules of one row together."""
 BETTER = 1.0 - 1e-12
 """A schedule is better if it is shorter by more than rounding."""
 
@@ -70,11 +72,10 @@ class Kit(NamedTuple):
 
     search: Callable[..., Any]
     whole: Callable[..., Any]
-    prepare: Callable[..., Any]
     prove: Callable[..., Any]
 
 
-COMPILED = Kit(search, whole, prepare, prove)
+COMPILED = Kit(search, whole, prove)
 
 
 def least_makespan(row: Row) -> float:
@@ -112,6 +113,7 @@ class RowWork:
         self.domain = start.copy()
         """int64 [experts]"""
         self.makespan, _ = kit.search(*row, self.domain, 0.0, 3, FIRST_TRIALS)
+        self.trials = ALL_TRIALS
         self.lower = min(least_makespan(row), self.makespan)
         """No schedule is shorter: proven."""
 
@@ -120,48 +122,42 @@ class RowWork:
         if self.lower >= self.makespan * BETTER or late():
             return
         row = self.row
-        tables = self.kit.prepare(row.seconds, row.dimm, row.home, row.base, self.makespan)
+        tables = prepare(row.seconds, row.dimm, row.home, row.base)
         self.pool, cuts, number = empty_pool(row.home.shape[0])
 
         def disproved(horizon: float) -> bool:
             return bool(self.kit.prove(horizon, *row, tables, self.pool, cuts, number))
 
-        open_s = self.makespan  # the shortest time that could not be disproved
-        while self.lower < (horizon := self.makespan * (1.0 - TOLERANCE)) and not late():
+        horizon, open_s = self.makespan * (1.0 - TOLERANCE), self.makespan
+        step = 4.0 * TOLERANCE
+        while self.lower < self.makespan * (1.0 - TOLERANCE) and not late():
             if disproved(horizon):
                 self.lower = horizon
             else:
-                open_s = horizon
-                if not self._better(TRIES, horizon):
-                    break
-        open_s = min(open_s, self.makespan)
-        step = 4.0 * TOLERANCE
-        while self.lower < open_s * (1.0 - TOLERANCE) and not late():
+                self._look_near(horizon)
+                open_s = min(horizon, self.makespan)  # the shortest that could not be disproved
+            if self.lower >= open_s * (1.0 - TOLERANCE):
+                break
             horizon = max(0.5 * (self.lower + open_s), open_s * (1.0 - step))
             step *= 4.0
-            if disproved(horizon):
-                self.lower = horizon
-            else:
-                self._better(MORE_TRIES, horizon)
-                open_s = min(horizon, self.makespan)
         self.lower = min(self.lower, self.makespan)
 
-    def _better(self, tries: int, horizon: float) -> bool:
-        """Look near the mixture found for this horizon for a better schedule; tries: how many, all calls together.
+    def _look_near(self, horizon: float) -> None:
+        """Look near the mixture found for this horizon for better schedules.
 
         DIMMs of a rounded mixture are within their room, so GPU and CPU are balanced first, all else only then.
         """
         for domain in whole_schedules(self.row, self.pool, self.kit):
-            if self.tries >= tries:
-                return False
+            if self.makespan <= horizon or self.tries == TRIES:
+                break
             self.tries += 1
-            made, _ = self.kit.search(*self.row, domain, self.lower, 2, SPLIT_TRIALS)
-            if made > horizon:
-                made, _ = self.kit.search(*self.row, domain, horizon, 3, FULL_TRIALS)
+            made, left = self.kit.search(*self.row, domain, horizon, 2, SPLIT_TRIALS)
+            self.trials -= SPLIT_TRIALS - left
+            if made > horizon and self.trials > 0:
+                made, left = self.kit.search(*self.row, domain, horizon, 3, FULL_TRIALS)
+                self.trials -= FULL_TRIALS - left
             if made < self.makespan * BETTER:
                 self.domain, self.makespan = domain, made
-                return True
-        return False
 
 
 def improve_layers(
@@ -257,6 +253,6 @@ def warm() -> None:
     row = _row(tables[:9], tables[9:12], 1, 0, np.arange(4))
     work = RowWork(row, np.zeros(4, np.int64))
     work.pool, cuts, number = empty_pool(4)
-    prove(1.0, *row, prepare(row.seconds, row.dimm, row.home, row.base, 9.0), work.pool, cuts, number)
+    prove(1.0, *row, prepare(row.seconds, row.dimm, row.home, row.base), work.pool, cuts, number)
     work.pool.weights[0] = 1.0
     next(whole_schedules(row, work.pool, COMPILED))

@@ -13,72 +13,56 @@ import numpy as np
 
 from planner import schedule_bound as bound
 from planner.schedule_improved import Kit, Row
-from planner.schedule_knapsack import FIT, HALF, HOME, prepare
+from planner.schedule_knapsack import FIT, HOME, STATES
 from planner.schedule_prove import Cuts, Pool
 from planner.schedule_search_reference import add_up, search_reference, whole_reference
 
 
 # --- knapsacks ------------------------------------------------------------------------------------------------------
-def subset_values(amounts: np.ndarray) -> np.ndarray:
-    """Sum of every subset, by bit mask."""
-    values = np.zeros(1)
-    for amount in amounts:
-        values = np.concatenate([values, values + amount])
-    return values
+def knapsack_reference(room: float, items: np.ndarray, price: np.ndarray, free: np.ndarray, keep: np.ndarray) -> float:
+    """Twin of :func:`planner.schedule_knapsack.knapsack`. A subset is (seconds, price, items taken)."""
 
+    def compare(e: int, f: int) -> int:
+        return int(np.sign(price[f] * free[e] - price[e] * free[f]))
 
-def halves_reference(
-    room: float, items: np.ndarray, free: np.ndarray, half: int, sums: np.ndarray, masks: np.ndarray, size: np.ndarray
-) -> None:
-    """Twin of the part of :func:`planner.schedule_knapsack.prepare` that lists subsets."""
-    sides = [items[:half], items[half:]] if items.size <= 2 * HALF else [items[:half]]
-    for side, chosen in enumerate(sides):
-        values = subset_values(free[chosen])
-        order = np.argsort(values, kind="stable")
-        order = order[(values[order] <= room) | (order == 0)]
-        size[side] = order.size
-        sums[side, : order.size], masks[side, : order.size] = values[order], order
-
-
-def knapsack_reference(
-    room: float, items: np.ndarray, half: int, price: np.ndarray, free: np.ndarray, sums: np.ndarray, masks: np.ndarray,
-    size: np.ndarray, keep: np.ndarray,
-) -> float:  # fmt: skip
-    """Twin of :func:`planner.schedule_knapsack.knapsack`, for the items of one DIMM."""
-    exact = items.size <= 2 * HALF
-    gains = subset_values(price[items[:half]])[masks[0, : size[0]]]
-    first = np.maximum.accumulate(gains)
-    if exact:
-        others = subset_values(price[items[half:]])[masks[1, : size[1]]]
-        weight, gain = sums[1, : size[1]], np.maximum.accumulate(others)
-        tail = items[half:]
-    else:
-
-        def compare(e: int, f: int) -> int:
-            return int(np.sign(price[f] * free[e] - price[e] * free[f]))
-
-        tail = np.array(sorted(items[half:], key=functools.cmp_to_key(compare)))
-        weight, gain = (np.concatenate([[0.0], np.cumsum(amount[tail])]) for amount in (free, price))
-    left = room - sums[0, : size[0]]
-    at = np.searchsorted(weight, left, side="right") - 1
-    found = np.where(at >= 0, first + gain[at], -1.0)
-    share = np.zeros(left.size)
-    if not exact:
-        more = np.minimum(at + 1, weight.size - 1)
-        splits = (at >= 0) & (at + 1 < weight.size)
-        share[splits] = ((left - weight[at])[splits]) / (weight[more] - weight[at])[splits]
-        found = found + share * (gain[more] - gain[at])
-    best = int(np.argmax(found))
-    mask = masks[0, int(np.argmax(gains == first[best]))]
-    keep[items[:half]] = (mask >> np.arange(half)) & 1
-    if exact:
-        mask = masks[1, int(np.argmax(others == gain[at[best]]))]
-        keep[tail] = (mask >> np.arange(tail.size)) & 1
-    else:
-        keep[tail] = np.clip(at[best] - np.arange(tail.size), 0, 1)
-        if at[best] < tail.size:
-            keep[tail[at[best]]] = share[best]
-    return float(found[best])
+    order = sorted(items.tolist(), key=functools.cmp_to_key(compare))
+    seconds, gain = (np.concatenate([[0.0], np.cumsum(amount[order])]) for amount in (free, price))
+    subsets: list[tuple[float, float, tuple[int, ...]]] = [(0.0, 0.0, ())]
+    most, answer = -1.0, {}
+    for i in range(len(order) + 1):
+        split_most, split_answer, alive = -1.0, {}, []
+        for weight, value, taken in subsets:
+            left = room - weight
+            j = i + int(np.searchsorted(seconds[i + 1 :] - seconds[i], left, side="right"))
+            whole = dict.fromkeys([*taken, *order[i:j]], 1.0)
+            reached = value + gain[j] - gain[i]
+            if reached > most:
+                most, answer = reached, whole
+            if j < len(order):
+                share = min((left - (seconds[j] - seconds[i])) / free[order[j]], 1.0)
+                reached += share * price[order[j]]
+                whole = {**whole, order[j]: share}
+            if reached > split_most:
+                split_most, split_answer = reached, whole
+            if reached > most:
+                alive.append((weight, value, taken))
+        if not alive or i == len(order):
+            break
+        if len(alive) > STATES:
+            if split_most > most:
+                most, answer = split_most, split_answer
+            break
+        e = order[i]
+        more = [(w + free[e], v + price[e], (*t, e)) for w, v, t in alive if w + free[e] <= room]
+        subsets, top = [], -1.0
+        for subset in sorted([*alive, *more], key=lambda s: s[0]):
+            if subset[1] > top:
+                subsets.append(subset)
+                top = subset[1]
+    keep[items] = 0.0
+    for e, share in answer.items():
+        keep[e] = share
+    return float(most)
 
 
 # --- prices ---------------------------------------------------------------------------------------------------------
@@ -114,7 +98,7 @@ def relaxed_reference(
     horizon: float, prices: np.ndarray, row: Row, cuts: list[tuple[int, np.ndarray, float]], tables: tuple[Any, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Twin of :func:`planner.schedule_bound.relaxed`: value, keep and away."""
-    striped, fixed, free, state, item, count, half, sums, masks, size = tables
+    striped, fixed, free, state, item, count = tables
     total = (prices[0] * row.base[0] + prices[1] * row.base[1] + prices[2] * row.base[2]) / horizon
     total = add_up(total, (p * (1.0 + zero) for p, (_, _, zero) in zip(prices[3:], cuts, strict=True)))
     asked = np.full((2, row.home.size), np.inf)
@@ -132,8 +116,7 @@ def relaxed_reference(
         room = horizon * FIT - row.base[3 + d] - striped - fixed[d]
         if room < 0:
             return np.inf, keep, away
-        items = item[d, : count[d]]
-        total -= knapsack_reference(room, items, half[d], price, free, sums[d], masks[d], size[d], keep)
+        total -= knapsack_reference(room, item[d, : count[d]], price, free, keep)
     return total, keep, away
 
 
@@ -272,4 +255,4 @@ def _prove(
         number[0] += 1
 
 
-PLAIN = Kit(search_reference, whole_reference, functools.partial(prepare, halves=halves_reference), prove_reference)
+PLAIN = Kit(search_reference, whole_reference, prove_reference)

@@ -98,10 +98,10 @@ def _apply(load, powers, place, change, scale, doublings):  # type: ignore[no-un
 
 @njit(nogil=True, cache=True)
 def _moves(seconds, host, dimm, home, domain, load, powers, scale, doublings, places):  # type: ignore[no-untyped-def]
-    """Sweeps over the experts; each goes to its best other domain if that lowers the sum. Returns moves made."""
+    """Sweeps over the experts; each goes to its best other domain if that lowers the sum."""
     experts = domain.shape[0]
     change = np.empty(4)
-    moves = quiet = e = 0
+    quiet = e = 0
     for _ in range(PASSES * experts):
         best, target = -EPSILON, -1
         for there in range(places if domain[e] < places else 0):
@@ -115,12 +115,10 @@ def _moves(seconds, host, dimm, home, domain, load, powers, scale, doublings, pl
             _change(seconds, host, dimm, e, domain[e], target, change)
             _apply(load, powers, home[e], change, scale, doublings)
             domain[e] = target
-            moves += 1
             quiet = 0
         if quiet >= experts:
             break
         e = e + 1 if e + 1 < experts else 0
-    return moves
 
 
 @njit(nogil=True, cache=True)
@@ -177,7 +175,7 @@ def _exchange(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def search(seconds, host, dimm, home, base, domain, enough, places, trials):  # type: ignore[no-untyped-def]
-    """Improve domain [experts] in place; returns its makespan (never longer than before) and the steps made.
+    """Improve domain [experts] in place; returns its makespan (never longer than before) and what is left of trials.
 
     seconds: [3, experts] on GPU, CPU, NDP, inf where impossible. host, dimm: [2, experts], seconds of the host channels
     and of the home DIMM (of every DIMM if striped) if the expert runs on the GPU or the CPU. home: int64 [experts], -1
@@ -190,13 +188,12 @@ def search(seconds, host, dimm, home, base, domain, enough, places, trials):  # 
     for e in range(domain.shape[0]):
         best[e] = domain[e]
     longest = fill_loads(seconds, host, dimm, home, base, domain, load)
-    steps = 0
     doublings = FIRST_POWER
     while longest > enough and longest > 0.0:
         scale = 1.0 / fill_loads(seconds, host, dimm, home, base, domain, load)
         for i in range(load.shape[0]):
             powers[i] = power(load[i] * scale, doublings)
-        steps += _moves(seconds, host, dimm, home, domain, load, powers, scale, doublings, places)
+        _moves(seconds, host, dimm, home, domain, load, powers, scale, doublings, places)
         if doublings < LAST_POWER:
             doublings += 1
             ended = False
@@ -207,7 +204,6 @@ def search(seconds, host, dimm, home, base, domain, enough, places, trials):  # 
             ended = trials >= 0
             if not ended:
                 trials = -1 - trials
-                steps += 1
         now = fill_loads(seconds, host, dimm, home, base, domain, load)
         if now < longest:
             longest = now
@@ -217,7 +213,7 @@ def search(seconds, host, dimm, home, base, domain, enough, places, trials):  # 
             break
     for e in range(domain.shape[0]):
         domain[e] = best[e]
-    return longest, steps
+    return longest, max(trials, 0)
 
 
 @njit(nogil=True, cache=True)
@@ -245,10 +241,9 @@ def whole(seconds, host, home, order, keep, away, weights, domain):  # type: ign
             for j in range(begin, end):
                 e = order[j]
                 k = away[i, e]
-                if keep[i, e] < 0.5:
+                if keep[i, e] < 1.0:
                     part[i, k] += seconds[k, e]
                     part[i, 2] += host[k, e]
-                if keep[i, e] < 1.0:
                     mean[k] += weights[i] * (1.0 - keep[i, e]) * seconds[k, e]
                     mean[2] += weights[i] * (1.0 - keep[i, e]) * host[k, e]
         best, least = 0, np.inf
@@ -263,5 +258,5 @@ def whole(seconds, host, home, order, keep, away, weights, domain):  # type: ign
             error[r] += part[best, r] - mean[r]
         for j in range(begin, end):
             e = order[j]
-            domain[e] = away[best, e] if keep[best, e] < 0.5 else 2
+            domain[e] = away[best, e] if keep[best, e] < 1.0 else 2
         begin = end

@@ -80,9 +80,9 @@ class State:
         here = self.domain[e]
         return [k for k in range(places) if here < places and k != here and self.row.seconds[k, e] < np.inf]
 
-    def moves(self, places: int) -> int:
+    def moves(self, places: int) -> None:
         experts = self.domain.size
-        made = quiet = e = 0
+        quiet = e = 0
         for _ in range(PASSES * experts):
             gains = [(self.gain(self.change(e, self.domain[e], k)), k) for k in self.targets(e, places)]
             quiet += 1
@@ -90,11 +90,10 @@ class State:
                 k = min(gains)[1]
                 self.apply(self.change(e, self.domain[e], k))
                 self.domain[e] = k
-                made, quiet = made + 1, 0
+                quiet = 0
             if quiet >= experts:
                 break
             e = (e + 1) % experts
-        return made
 
     def concerns(self, e: int, fullest: int) -> bool:
         """Whether moving e may relieve the fullest resource."""
@@ -137,10 +136,10 @@ def search_reference(*arguments: Any) -> tuple[float, int]:
     """Twin of :func:`planner.schedule_search.search`."""
     row, (domain, enough, places, trials) = Row(*arguments[:5]), arguments[5:]
     state = State(row, domain)
-    longest, steps, doublings, ended = state.count(), 0, FIRST_POWER, False
+    longest, doublings, ended = state.count(), FIRST_POWER, False
     while longest > enough and longest > 0 and not ended:
         state.start(doublings)
-        steps += state.moves(places)
+        state.moves(places)
         if doublings < LAST_POWER:
             doublings += 1
         elif trials <= 0:
@@ -149,12 +148,12 @@ def search_reference(*arguments: Any) -> tuple[float, int]:
             trials = state.exchange(places, trials)
             ended = trials >= 0
             if not ended:
-                trials, steps = -1 - trials, steps + 1
+                trials = -1 - trials
         now = state.count()
         if now < longest:
             longest = now
             domain[:] = state.domain
-    return longest, steps
+    return longest, max(trials, 0)
 
 
 def whole_reference(
@@ -171,10 +170,10 @@ def whole_reference(
         for i, weight in enumerate(weights):
             for e in members:
                 k, off = away[i, e], 1.0 - keep[i, e]
-                part[i, [k, 2]] += np.array([seconds[k, e], host[k, e]]) if keep[i, e] < 0.5 else 0.0
                 if off > 0:
+                    part[i, [k, 2]] += np.array([seconds[k, e], host[k, e]])
                     mean[[k, 2]] += weight * off * np.array([seconds[k, e], host[k, e]])
         miss = [add_up(0.0, (error + p - mean) ** 2) for p in part]
         best = int(np.argmin(miss))
         error += part[best] - mean
-        domain[members] = np.where(keep[best, members] < 0.5, away[best, members], 2)
+        domain[members] = np.where(keep[best, members] < 1, away[best, members], 2)
