@@ -41,7 +41,8 @@ def _three(value: ArrayLike) -> Array:
 class Phase:
     """Work whose lanes run side by side; the pieces of one lane run one after another.
 
-    It takes the longest lane, plus ``(1 - overlap)`` of all the other lanes (1 = the others hide completely).
+    It takes the longest lane, plus ``(1 - overlap)`` of all the other lanes (1 = the others hide completely). The
+    host channels (lane "dram") are a limit on the lanes that read through them, so they are never added to those.
     """
 
     name: str
@@ -98,13 +99,18 @@ def phase_times(phase: Phase) -> PhaseTimes:
     names = list(lanes)
     stacked = np.stack([lanes[n] for n in names])
     longest = np.argmax(stacked, axis=0)
+    # The host channels carry what other lanes read: a limit beside them, never work of their own to wait for.
+    own = np.array([name != "dram" for name in names])[:, None, None, None]
+    work = np.where(own, stacked, 0.0)
+    longest_work = np.argmax(work, axis=0)
     hidden_share = 1.0 - phase.overlap
-    total = stacked.max(axis=0) * phase.overlap + hidden_share * stacked.sum(axis=0)
+    total = stacked.max(axis=0) + hidden_share * (work.sum(axis=0) - work.max(axis=0))
     busy, exposed = [], []
     for piece in phase.pieces:
         full = np.broadcast_to(piece.seconds, shape)
-        wins = longest == names.index(piece.lane)
-        share = np.where(wins, 1.0, hidden_share)
+        lane = names.index(piece.lane)
+        waits = np.where(longest_work == lane, 0.0, hidden_share) if piece.lane != "dram" else 0.0
+        share = np.where(longest == lane, 1.0, waits)
         cells = shape[0] * shape[1]
         busy.append((piece, float(full.sum()) / cells))
         exposed.append((piece, float((full * share).sum()) / cells))
