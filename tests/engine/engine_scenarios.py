@@ -76,8 +76,8 @@ def options_of(draw: st.DrawFn, policy: str) -> dict[str, Any]:
         elif option.type == "choice":
             chosen[option.name] = draw(st.sampled_from(option.choices))
         elif option.type == "int":
-            low, high = int(option.low or 0), 8 if option.high is None else int(option.high)
-            chosen[option.name] = draw(st.integers(low, max(low, min(low + 8, high))))
+            low, most = int(option.low or 0), 8 if option.high is None else int(option.high)
+            chosen[option.name] = draw(st.integers(low, max(low, min(low + 8, most))))
         elif option.type == "float":
             high = max(1.0, 2.0 * float(option.default)) if option.high is None else option.high
             chosen[option.name] = draw(st.floats(option.low or 0.0, high))
