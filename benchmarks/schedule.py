@@ -261,9 +261,9 @@ def main() -> int:
     warm_improved()
     print("\nMakespan above a bound or schedule, in per cent, mean / max over layers; CPU ms per layer, mean / max")
     print(
-        "case | published over that bound, greedy start | layout start | improved over its own bound | improved over the "
-        "solver's proven optimum (layers) | over the best known, not proven (layers) | own bound below the optimum | "
-        "published ms | improved ms | solver ms | solver over improved"
+        "case | published over that bound, greedy start | layout start | improved over its own bound | improved over "
+        "the solver's proven optimum (layers) | over the best known, not proven (layers) | own bound below the optimum "
+        "| published ms | improved ms | solver ms | solver over improved"
     )
     lines: list[Line] = []
     for zipf in ZIPF:

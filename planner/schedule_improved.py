@@ -1,14 +1,14 @@
 """Assignment of a layer's experts to GPU, CPU and near-data DIMMs close to the optimum, with a proof of how close.
 
 The improved mode for the problem of :mod:`planner.schedule`, whose published refinement leaves tens of per cent on the
-table. A row goes through three steps:
+table. For each row:
 
 1. Local search from the published schedule (:mod:`planner.schedule_search`).
 2. Prices that try to prove that nothing is faster by more than TOLERANCE (:mod:`planner.schedule_bound`). If they do,
    the row is done.
-3. If they do not, what they found is a mixture of relaxed schedules that fits into that time. Rounded to a whole
-   schedule and searched from there it is mostly a better one, for which step 2 starts again. When tries no longer
-   help, bisection finds the longest time that can still be proven impossible.
+3. Otherwise bisection between what is proven impossible and the best schedule. A horizon that cannot be disproved comes
+   with a mixture of relaxed schedules that fits into it; rounded to whole ones and searched from there, it mostly gives
+   a better schedule. The end is a schedule within TOLERANCE of the bound, or the best bound that prices can prove.
 
 The lower bound is valid for the whole problem, contention and host channels included; the proof is in
 :mod:`planner.schedule_bound`. Everything is deterministic unless a time budget is given.
