@@ -222,3 +222,8 @@ def _recorded(
         locality=None,
         warnings=warnings,
     )
+
+
+def forget() -> None:
+    """Drop the kept results (benchmarks)."""
+    _sequence.cache_clear()
