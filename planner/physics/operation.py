@@ -22,6 +22,9 @@ def operation_s(compute_s: ArrayLike, bytes_s: ArrayLike, overlap: float) -> Arr
     return np.maximum(compute, moved) + (1.0 - overlap) * np.minimum(compute, moved)
 
 
+READERS = ("cpu", "link", "cxl_link", "ndp")  # lanes whose bytes cross the host channels
+
+
 @dataclass(frozen=True)
 class Piece:
     """Seconds of one kind of work on one lane, ``[contexts, samples, layers]`` or broadcastable to it."""
@@ -42,7 +45,8 @@ class Phase:
     """Work whose lanes run side by side; the pieces of one lane run one after another.
 
     It takes the longest lane, plus ``(1 - overlap)`` of all the other lanes (1 = the others hide completely). The
-    host channels (lane "dram") are a limit on the lanes that read through them, so they are never added to those.
+    host channels (lane "dram") are a limit on the lanes that read through them: never added to those, but in the place
+    of the longest of them where they take longer.
     """
 
     name: str
@@ -97,20 +101,24 @@ def phase_times(phase: Phase) -> PhaseTimes:
     for piece in phase.pieces:
         lanes[piece.lane] = lanes.get(piece.lane, np.zeros(shape)) + piece.seconds
     names = list(lanes)
-    stacked = np.stack([lanes[n] for n in names])
-    longest = np.argmax(stacked, axis=0)
-    # The host channels carry what other lanes read: a limit beside them, never work of their own to wait for.
-    own = np.array([name != "dram" for name in names])[:, None, None, None]
-    work = np.where(own, stacked, 0.0)
-    longest_work = np.argmax(work, axis=0)
+    counted = np.stack([lanes[n] for n in names])
+    if "dram" in names:
+        # The host channels carry what other lanes read: they stand for the longest of these where they take longer.
+        dram = names.index("dram")
+        reads = np.array([name in READERS for name in names])[:, None, None, None]
+        reader = np.where(reads, counted, -1.0)
+        instead = counted[dram] > reader.max(axis=0)
+        ids = np.arange(len(names))[:, None, None, None]
+        counted = np.where((ids == reader.argmax(axis=0)) & reads & instead, 0.0, counted)
+        counted = np.where((ids == dram) & ~instead, 0.0, counted)
+    longest = np.argmax(counted, axis=0)
     hidden_share = 1.0 - phase.overlap
-    total = stacked.max(axis=0) + hidden_share * (work.sum(axis=0) - work.max(axis=0))
+    total = counted.max(axis=0) * phase.overlap + hidden_share * counted.sum(axis=0)
     busy, exposed = [], []
     for piece in phase.pieces:
         full = np.broadcast_to(piece.seconds, shape)
         lane = names.index(piece.lane)
-        waits = np.where(longest_work == lane, 0.0, hidden_share) if piece.lane != "dram" else 0.0
-        share = np.where(longest == lane, 1.0, waits)
+        share = np.where(longest == lane, 1.0, hidden_share) * (counted[lane] > 0)
         cells = shape[0] * shape[1]
         busy.append((piece, float(full.sum()) / cells))
         exposed.append((piece, float((full * share).sum()) / cells))
