@@ -42,7 +42,7 @@ def check(scenario: Scenario) -> None:
     round_trip(result)
 
 
-@settings(max_examples=45, suppress_health_check=list(HealthCheck))
+@settings(max_examples=36, suppress_health_check=list(HealthCheck))
 @given(scenarios(PUBLISHED, largest_batch=300))
 def test_any_scenario_is_answered_and_its_sums_are_sums(scenario: Scenario) -> None:
     check(scenario)
@@ -54,7 +54,7 @@ def test_any_scenario_of_any_policy_at_any_batch(scenario: Scenario) -> None:
     check(scenario)
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=24, suppress_health_check=list(HealthCheck))
 @given(stretched())
 def test_no_machine_however_odd_is_asked_for_more_than_it_has(scenario: Scenario) -> None:
     """The sum of flows over any shared resource stays within what it achieves, whatever its figures are."""

@@ -35,7 +35,7 @@ def test_scaling_every_rate_scales_all_but_fixed_time(chosen: Scenario) -> None:
         scaled_apart_from_fixed(before.prefill.timing.step, after.prefill.timing.step, factor)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=16, suppress_health_check=list(HealthCheck))
 @given(scenarios(PUBLISHED, largest_batch=200))
 def test_scaling_holds_for_any_scenario(chosen: Scenario) -> None:
     try:
