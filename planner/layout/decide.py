@@ -1,8 +1,8 @@
 """Which experts to prefetch, to relayout and to rebalance, from the predicted load of every layer.
 
 The rule. With predicted seconds of each expert in HBM (g), striped for the CPU (c) and on its DIMM (n), every layer has
-predicted loads of GPU, CPU and each DIMM, if each expert is computed where its weights lie (queued tasks counted as
-done). Smooth makespan of the layer:
+predicted loads of GPU, CPU and each DIMM, if each expert is computed where its weights lie and every task is done.
+Smooth makespan of the layer:
 
     M = (sum over GPU, CPU and DIMMs of load^8)^(1/8).
 
@@ -13,8 +13,8 @@ The predicted gain of a task is what it takes off M; it is queued if that is at 
 * rebalance: the most loaded DIMM is paired with the least loaded, the second most with the second least and so on; in
   each pair the expert goes over whose move gains most (the pairing of Hermes, HPCA 2025, which TriMoE builds on).
 
-Before that, tasks that have not begun are looked at again and dropped if they gain nothing any more. TriMoE (arXiv
-2603.01058) does not publish when it moves an expert; that the cost model prefers the other place stands in for it.
+Tasks that have not begun are decided anew in every step; those that have go on. TriMoE (arXiv 2603.01058) does not
+publish when it moves an expert; that the cost model prefers the other place stands in for it.
 
 :func:`decide` is the compiled kernel; its plain twin is :mod:`planner.layout.reference`.
 """
@@ -156,30 +156,33 @@ def _queue(state, sizes, layer, e, kind, target, gain, fresh):  # type: ignore[n
 
 
 @internal
-def _review(state, sizes, layer, cost, load, powers):  # type: ignore[no-untyped-def]
-    """Renews the gains of the queued tasks and drops those that have not begun and gain nothing."""
-    saved = np.empty_like(load)
+def _withdraw(state, sizes):  # type: ignore[no-untyped-def]
+    """Takes back every task that has not begun, and what was reserved for it."""
+    for layer in range(state.kind.shape[0]):
+        for e in range(state.kind.shape[1]):
+            kind = np.int64(state.kind[layer, e])
+            if kind == IDLE or state.started[layer, e]:
+                continue
+            home, target = np.int64(state.home[layer, e]), np.int64(state.target[layer, e])
+            if kind == PREFETCH:
+                if target >= 0:
+                    state.leaving[layer, target] = False
+            else:
+                _reserve(state.held, sizes.host_bytes[layer, e], sizes.dimms, kind, home, target, -1.0)
+            state.kind[layer, e] = IDLE
+            state.target[layer, e] = -1
+            state.left[layer, e] = 0.0
+
+
+@internal
+def _review(state, layer, cost, load, powers):  # type: ignore[no-untyped-def]
+    """Renews the gains of the tasks under way."""
+    saved = load.copy()
     for e in range(cost.shape[1]):
-        kind = np.int64(state.kind[layer, e])
-        if kind == IDLE:
-            continue
-        saved[:] = load
-        without = _undo(state, layer, e, cost, load, powers)
-        gain = smooth(without) - smooth(powers)
-        if gain > 0.0 or state.started[layer, e]:
+        if state.kind[layer, e] != IDLE:
+            without = _undo(state, layer, e, cost, load, powers)
+            state.gain[layer, e] = smooth(without) - smooth(powers)
             load[:] = saved
-            state.gain[layer, e] = gain
-            continue
-        powers = without
-        home, target = np.int64(state.home[layer, e]), np.int64(state.target[layer, e])
-        if kind == PREFETCH:
-            if target >= 0:
-                state.leaving[layer, target] = False
-        else:
-            _reserve(state.held, sizes.host_bytes[layer, e], sizes.dimms, kind, home, target, -1.0)
-        state.kind[layer, e] = IDLE
-        state.left[layer, e] = 0.0
-    return powers
 
 
 @internal
@@ -292,9 +295,10 @@ def _rebalance(state, sizes, layer, cost, load, powers, margin, fresh):  # type:
 def _decide(state, sizes, predicted, cost, base, margin, prefetch, relayout, rebalance, fresh):  # type: ignore[no-untyped-def]
     load = np.empty(2 + sizes.dimms)
     fresh[:] = IDLE
+    _withdraw(state, sizes)
     for layer in range(cost.shape[0]):
         powers = _fill(state, layer, cost, base[layer], load)
-        powers = _review(state, sizes, layer, cost, load, powers)
+        _review(state, layer, cost, load, powers)
         if prefetch and sizes.slots > 0:
             powers = _prefetch(state, sizes, layer, predicted, cost, load, powers, margin, fresh)
         if relayout:

@@ -118,21 +118,14 @@ def queue(state: State, sizes: Sizes, n: int, e: int, kind: int, target: int, ga
         state.held[d] += amount
 
 
-def review(layer: Layer) -> None:
-    state, sizes, n = layer.state, layer.sizes, layer.number
-    for e in np.flatnonzero(state.kind[n] != IDLE):
-        load, powers = layer.undone(int(e))
-        gain = smooth(powers) - smooth(layer.powers)
-        if gain > 0.0 or state.started[n, e]:
-            state.gain[n, e] = gain
-            continue
-        layer.load, layer.powers = load, powers
+def withdraw(state: State, sizes: Sizes) -> None:
+    for n, e in np.argwhere((state.kind != IDLE) & ~state.started):
         kind, target = int(state.kind[n, e]), int(state.target[n, e])
         if kind == PREFETCH and target >= 0:
             state.leaving[n, target] = False
-        for d, amount in reservations(state, sizes, n, int(e), kind, target).items():
+        for d, amount in reservations(state, sizes, n, e, kind, target).items():
             state.held[d] -= amount
-        state.kind[n, e], state.left[n, e] = IDLE, 0.0
+        state.kind[n, e], state.target[n, e], state.left[n, e] = IDLE, -1, 0.0
 
 
 def enough(gain: float, layer: Layer, margin: float) -> bool:
@@ -217,10 +210,12 @@ def decide_reference(
 ) -> np.ndarray:
     """Twin of :func:`planner.layout.decide.decide`."""
     fresh = np.zeros(state.kind.shape, np.int8)
+    withdraw(state, sizes)
     for n in range(cost.shape[0]):
         layer = Layer(state, sizes, n, cost[n], [])
         layer.fill(base_gpu_s[n])
-        review(layer)
+        for e in np.flatnonzero(state.kind[n] != IDLE):
+            state.gain[n, e] = smooth(layer.undone(int(e))[1]) - smooth(layer.powers)
         if with_prefetch and sizes.slots > 0:
             prefetch(layer, predicted, margin, fresh)
         if with_relayout:

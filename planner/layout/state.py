@@ -36,7 +36,7 @@ class State(NamedTuple):
     gain: np.ndarray
     """float64 [layers, experts], predicted gain of the task, s per step"""
     age: np.ndarray
-    """int32 [layers, experts], steps that the task has been waiting"""
+    """int32 [layers, experts], steps that the task has not ended in"""
     held: np.ndarray
     """float64 [dimms], bytes that lie on each DIMM or are reserved there"""
 
