@@ -66,6 +66,10 @@ class Series(Record):
     ndp_mean_s: tuple[float, ...] = Field(description="near-data units, mean over DIMMs, reads by others included")
     ndp_max_s: tuple[float, ...] = Field(description="the busiest DIMM of each layer")
     host_s: tuple[float, ...] = Field(description="host memory channels: reads of experts by GPU and CPU")
+    gpu_busy: tuple[float, ...] = Field(description="busy share of the step, as in Utilisation; so the next three")
+    cpu_busy: tuple[float, ...]
+    ndp_busy: tuple[float, ...]
+    pcie_busy: tuple[float, ...]
     prefetch_bytes: tuple[float, ...]
     relayout_bytes: tuple[float, ...]
     rebalance_bytes: tuple[float, ...]

@@ -246,7 +246,7 @@ class Run:
         self.state = begin(setting.placed.resident, setting.placed.home, setting.sizes)
         self.moved: Moved = empty_moved(setting.sizes, setting.rates)
         self.rows: dict[str, list[float]] = {name: [] for name in Series.model_fields}
-        self.waits_s = self.pcie_bytes = 0.0
+        self.waits_s = 0.0
         self.moves = 0
         self.domain = np.empty(counts.shape, np.int8)
         ndp = setting.options.ndp
@@ -312,7 +312,14 @@ class Run:
         rows["exposed_s"].append((contention + charged) * frame.factor)
         missed = (plan.domain.reshape(counts.shape) == 0) & ~placed.resident
         self.waits_s += float(np.where(missed, costs["gpu_s"] - costs["fetched"].seconds, 0.0).sum())
-        self.pcie_bytes += float(np.where(missed, placed.stored.bytes, 0.0).sum()) + float(prefetch)
+        crossed = float(np.where(missed, placed.stored.bytes, 0.0).sum()) + float(prefetch)
+        whole = rows["step_s"][-1] / frame.factor
+        for name, seconds in (
+            ("gpu_busy", frame.gpu_s + rows["gpu_s"][-1]), ("cpu_busy", frame.cpu_s + rows["cpu_s"][-1]),
+            ("ndp_busy", rows["ndp_mean_s"][-1]),
+            ("pcie_busy", frame.link_s + crossed / s.ctx.machine.host_to_gpus_bytes_per_s),
+        ):  # fmt: skip
+            rows[name].append(seconds / whole)
         self.moves += int(plan.moves.sum())
         return plan.domain
 
@@ -321,10 +328,10 @@ class Run:
         ctx, steps = s.ctx, len(self.rows["step_s"])
         mean = {name: float(np.mean(values)) for name, values in rows.items()}
         step, decisions = mean["step_s"], int(sum(rows["decisions"]))
-        busy = step / frame.factor
-        gpu = (frame.gpu_s + mean["gpu_s"]) / busy
-        cpu, ndp = (frame.cpu_s + mean["cpu_s"]) / busy, mean["ndp_mean_s"] / busy
-        link = self.pcie_bytes / steps / ctx.machine.host_to_gpus_bytes_per_s + frame.link_s
+        whole = np.array(rows["step_s"])
+        gpu, cpu, ndp, link = (
+            float(np.average(rows[f"{name}_busy"], weights=whole)) for name in ("gpu", "cpu", "ndp", "pcie")
+        )
         taking_part = [gpu] + [cpu] * s.options.cpu + [ndp] * s.options.ndp
         batch = ctx.scenario.workload.batch
         return Simulation(
@@ -350,10 +357,10 @@ class Run:
             moves_per_layer=self.moves / steps / ctx.moe_layers,
             utilisation=Utilisation(
                 gpu=gpu,
-                gpu_working=gpu - self.waits_s / steps / busy,
+                gpu_working=gpu - self.waits_s / steps * frame.factor / step,
                 cpu=cpu,
                 ndp=ndp,
-                pcie=link / busy,
+                pcie=link,
                 mean=float(np.mean(taking_part)),
             ),
             classes=classes(self.sequence.counts, self.domain),
