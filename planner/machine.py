@@ -325,7 +325,8 @@ def machine(system: System, *, cxl_bounce: bool = False) -> Machine:
     """Read a resolved system. ``cxl_bounce`` sends GPU-CXL traffic through host DRAM instead of peer to peer."""
     f = Figures(system)
     nodes = max(f.count("node.count"), 1)
-    pcie, dram = _link(f, "pcie"), _dram(f)
+    # One memory for CPU and GPU is the GPU tier; counting it again as host memory would hold two models in it.
+    pcie, dram = _link(f, "pcie"), None if system.unified_memory else _dram(f)
     return Machine(
         figures=f,
         nodes=nodes,

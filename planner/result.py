@@ -155,6 +155,7 @@ class Step(Record):
     standard_error_s: float
     p99_s: float
     samples: int
+    yields: float = Field(1.0, description="tokens that a pass yields per sequence; all times are per yielded token")
     tokens: int = Field(description="tokens computed in the pass")
     parts: tuple[StepPart, ...]
     domains: tuple[Domain, ...]

@@ -118,7 +118,7 @@ class RoutingChoice(Part):
     @model_validator(mode="after")
     def _trace_named(self) -> RoutingChoice:
         if (self.source == "trace") != (self.trace is not None):
-            raise ValueError("trace is given exactly when source is 'trace'")
+            raise ValueError("routing.trace names a shipped trace exactly when routing.source is 'trace'")
         return self
 
 

@@ -106,7 +106,7 @@ def serve(ctx: Context, ready: Prepared, decode: Timing, prefill: PrefillTiming)
         tpot_s=tpot,
         tokens_per_s_system=w.batch / tpot,
         tokens_per_s_end_to_end=w.output_tokens / per_request,
-        prefill_tokens_per_s=ctx.new_prompt_tokens / machine_s,
+        prefill_tokens_per_s=w.prompt_tokens / machine_s,
         prefill_machine_s_per_prompt=machine_s,
         passes_in_flight=float(passes_per_step(w.batch, ready.layout)),
     )

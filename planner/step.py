@@ -121,6 +121,7 @@ def time_pass(work: Pass, machine: Machine, yields: float = 1.0) -> Timing:
         standard_error_s=error,
         p99_s=float(np.quantile(total, 0.99)),
         samples=samples,
+        yields=yields,
         tokens=round(work.tokens * work.copies),
         parts=tuple(
             StepPart(part=part, lane=lane, busy_s=busy, exposed_s=exposed)

@@ -144,7 +144,9 @@ def _cost(result: Result) -> Card:
     month = ""
     if head.usd_per_month is not None:
         n = head.systems_needed or 1
-        month = f"{'one system' if n == 1 else f'{count(n)} systems'}, {dollars(head.usd_per_month)} per month"
+        spare = result.capacity.spare_systems if result.capacity is not None else 0
+        named = ("one system" if n == 1 else f"{count(n)} systems") + (f" and {count(spare)} spare" if spare else "")
+        month = f"{named}, {dollars(head.usd_per_month)} per month"
     return Card(
         "Cost", HELP["cost"], Quantity(dollars(value), "/M tokens"), span, bar,
         _join("output", "" if given is None else f"input {dollars(given)}", month),

@@ -8,7 +8,7 @@ from textwrap import wrap
 from planner.cli.output import columns
 from planner.result import Assumption, Cost, Headline, Memory, Result, Step
 from planner.words import names, outlook, verdict
-from planner.words.findings import ordered
+from planner.words.findings import drafted_words, ordered
 from planner.words.formats import (
     PREFIXES,
     count,
@@ -115,6 +115,8 @@ def _step(step: Step) -> str:
         f"A decode step: {seconds(step.total_s)}{error} (standard error of {count(step.samples)} sampled steps), "
         f"P99 {seconds(step.p99_s)}\n"
     )
+    drafted = drafted_words(step)
+    title += f"{drafted}\n" if drafted else ""
     rows = [
         (
             names.part(part.part),

@@ -11,6 +11,7 @@ from planner.words.formats import (
     gb,
     gigabytes,
     listing,
+    seconds,
     share,
     signed_percent,
     significant,
@@ -55,6 +56,16 @@ def step_finding(step: Step) -> str:
     if behind:
         text += f" {capital(listing(behind))} work hides behind it (outlined)."
     return text
+
+
+def drafted_words(step: Step) -> str:
+    """What the times of a step mean where drafted tokens are verified; empty without drafting."""
+    if step.yields <= 1.0:
+        return ""
+    return (
+        f"Times are per output token: a verify pass takes {seconds(step.total_s * step.yields)} and yields "
+        f"{significant(step.yields)} tokens of each sequence."
+    )
 
 
 def memory_finding(result: Result) -> str:

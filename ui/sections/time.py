@@ -84,6 +84,8 @@ def _small_print(step: Step) -> str:
         for name, part in sorted(step.bound_shares.items(), key=lambda item: -item[1])
         if part >= 0.005
     ]
+    drafted = findings.drafted_words(step)
+    text += f" {drafted}" if drafted else ""
     return text + (f" Exposed time by resource: {', '.join(others)}." if len(others) > 1 else "")
 
 
