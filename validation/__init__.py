@@ -1,0 +1,1 @@
+"""Published and measured figures, and the code that holds predictions against them."""
