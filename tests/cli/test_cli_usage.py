@@ -56,10 +56,10 @@ def test_help_names_every_command_and_every_flag_of_the_contract(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "No command is given; use one of plan, models"),
+        ([], "No command is given; use one of plan, best"),
         (["plann"], 'no command "plann"; the nearest is plan.'),
         (["hardwre", "--json"], "the nearest is hardware."),
-        (["xyzzy"], "the commands are plan, models"),
+        (["xyzzy"], "the commands are plan, best"),
         (["--json"], "option before a command"),
         ([""], "no command"),
         (["plan", "--bath", "3"], 'no option "--bath" for plan; the nearest is --batch.'),
