@@ -31,7 +31,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from planner.schedule_knapsack import FIT, HOME, knapsack
+from planner.schedule_knapsack import FIT, HOME, knapsack, working_room
 
 COLUMNS = 96
 """Relaxed schedules that one row keeps."""
@@ -116,11 +116,12 @@ def relaxed(  # type: ignore[no-untyped-def]
         keep[e] = 1.0 if state[e] == HOME else 0.0
         if state[e] != HOME:
             total += price[e]
+    weight, value, node, parent, taken = working_room(item.shape[1])
     for d in range(fixed.shape[0]):
         room = horizon * FIT - base[3 + d] - striped - fixed[d]
         if room < 0.0:
             return np.inf
-        total -= knapsack(room, item[d], count[d], price, free, keep)
+        total -= knapsack(room, item[d], count[d], price, free, keep, weight, value, node, parent, taken)
     return total
 
 

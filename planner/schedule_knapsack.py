@@ -46,6 +46,19 @@ def prepare(
 
 
 @njit(nogil=True, cache=True)
+def working_room(most):  # type: ignore[no-untyped-def]
+    """Arrays for knapsacks of up to so many items: two lists of subsets, and where each subset comes from."""
+    lists, nodes = (2, 2 * STATES), most * STATES + 1
+    return (
+        np.empty(lists),
+        np.empty(lists),
+        np.empty(lists, np.int64),
+        np.empty(nodes, np.int64),
+        np.empty(nodes, np.int64),
+    )
+
+
+@njit(nogil=True, cache=True)
 def _by_ratio(items, count, price, free, order):  # type: ignore[no-untyped-def]
     """Items by price per second, best first (insertion sort; ties keep their order)."""
     for i in range(count):
@@ -82,10 +95,11 @@ def _extend(seconds, price, weight, value, node, size, first_node, room, next_we
 
 
 @njit(nogil=True, cache=True)
-def knapsack(room, items, count, price, free, keep):  # type: ignore[no-untyped-def]
+def knapsack(room, items, count, price, free, keep, weight, value, node, parent, taken):  # type: ignore[no-untyped-def]
     """Most price that one DIMM saves within room (at least 0) by keeping some of items[:count], see :func:`prepare`.
 
-    Writes the share of each item that is kept into keep [experts]: 0 or 1, but for one where a list outgrew STATES.
+    Writes the share of each item that is kept into keep [experts]: 0 or 1, but for one where a list outgrew STATES. The
+    rest is room to work, see :func:`working_room`.
     """
     # A subset's node says which item it took last, and which node it was before.
     order = np.empty(count, np.int64)
@@ -94,9 +108,7 @@ def knapsack(room, items, count, price, free, keep):  # type: ignore[no-untyped-
     for i in range(count):
         seconds[i + 1] = seconds[i] + free[order[i]]
         gain[i + 1] = gain[i] + price[order[i]]
-    weight, value, node = np.zeros((2, 2 * STATES)), np.zeros((2, 2 * STATES)), np.zeros((2, 2 * STATES), np.int64)
-    parent, taken = np.empty((count + 1) * STATES + 1, np.int64), np.empty((count + 1) * STATES + 1, np.int64)
-    parent[0], taken[0] = -1, -1
+    weight[0, 0], value[0, 0], node[0, 0] = 0.0, 0.0, 0
     nodes, size, now = 1, 1, 0
     most, best_node, best_from, best_to, part = -1.0, 0, 0, 0, 0.0
     for i in range(count + 1):

@@ -13,7 +13,7 @@ from planner.schedule import NDP
 from planner.schedule_bound import NEVER, allowed, game, relaxed, rounding_cut
 from planner.schedule_improved import Row, least_makespan
 from planner.schedule_improved_reference import game_reference, knapsack_reference, rounding_cut_reference
-from planner.schedule_knapsack import STATES, knapsack, prepare
+from planner.schedule_knapsack import STATES, knapsack, prepare, working_room
 from planner.schedule_prove import empty_pool, prove
 from planner.schedule_search import fill_loads, search, whole
 
@@ -60,7 +60,7 @@ def test_knapsack_is_exact(seed: int, filled: float, kind: str) -> None:
     ]
     room = filled * free[items].sum()
     keep, plain = np.full(12, 9.0), np.full(12, 9.0)
-    found = knapsack(room, items, items.size, price, free, keep)
+    found = knapsack(room, items, items.size, price, free, keep, *working_room(items.size))
     takes = np.array(list(itertools.product((0, 1), repeat=items.size)))
     best = (takes @ price[items])[takes @ free[items] <= room].max()
     assert found == pytest.approx(best, abs=1e-12)
@@ -78,7 +78,7 @@ def test_knapsack_that_outgrows_its_lists_is_relaxed_from_above() -> None:
     free = rng.random(40) + 1.0
     room, items, keep = 0.37 * free.sum(), np.arange(40), np.zeros(40)
     price = free * (1 + 1e-5 * rng.random(40))
-    found = knapsack(room, items, 40, price, free, keep)
+    found = knapsack(room, items, 40, price, free, keep, *working_room(40))
     split = (keep > 0) & (keep < 1)
     assert STATES < 2**40 and split.sum() == 1
     assert keep @ price == pytest.approx(found)
