@@ -179,7 +179,9 @@ def test_a_choice_is_answered_with_the_nearest(refused):
 
 
 def test_fields_that_contradict_each_other(refused):
-    assert "routing: routing.trace names a shipped trace exactly when routing.source is 'trace'." in refused("plan", "--set", "routing.source=trace")
+    assert "routing: routing.trace names a shipped trace exactly when routing.source is 'trace'." in refused(
+        "plan", "--set", "routing.source=trace"
+    )
     both = refused("plan", "--set", "workload.requests_per_s=1", "--set", "workload.output_tokens_per_day=1")
     assert both.startswith("workload: requests_per_s and output_tokens_per_day")
 
