@@ -46,6 +46,14 @@ def main(first: str = "plan") -> None:
             url_path="" if first == "policies" else "policies",
             help="What every policy places, moves and overlaps, and which is best for the open scenario.",
         ),
+        "claims": st.Page(
+            _claims,
+            title="Claims",
+            icon=":material/fact_check:",
+            default=first == "claims",
+            url_path="" if first == "claims" else "claims",
+            help="Every published figure beside what the model says, reproduced or not and why.",
+        ),
     }
     st.session_state["pages"] = pages
     page = st.navigation(list(pages.values()), position="top")
@@ -73,6 +81,13 @@ def _policies() -> None:
 
     with guard("showing this page"):
         policies.run()
+
+
+def _claims() -> None:
+    from ui.pages import claims
+
+    with guard("showing this page"):
+        claims.run()
 
 
 def _variables() -> str:

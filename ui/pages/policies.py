@@ -67,17 +67,22 @@ def _ranking(found: Ranking) -> None:
 
 def _all() -> None:
     rows = [_row(entry.id) for entry in catalog()]
-    table = Table(
-        "All policies", ["Policy", "Weights", "KV cache", "What moves", "What overlaps"], rows, wide_notes=True
-    )
+    # One column of words: four columns of sentences do not fit a phone.
+    table = Table("All policies", ["Policy"], rows, wide_notes=True)
     with section("All policies", "policies", [Data("Policies", "tierline-policies.csv", None, table.csv)]):
         say("Where weights and KV cache live, what moves, what overlaps, and what is assumed where sources are silent.")
-        st.html(f'<div class="tl-words">{table.html()}</div>')
+        st.html(table.html())
 
 
 def _row(policy_id: str) -> Row:
     policy = get(policy_id)
     places = PLACES[policy_id]
-    notes = " ".join(("Assumed or noted: " + " ".join(policy.notes),) if policy.notes else ())
-    small = f"{policy.source}. {notes}".strip()
-    return Row(f"{policy.name} ({policy.id})", list(places), small)
+    told = [
+        f"Weights: {places.weights}.",
+        f"KV cache: {places.kv}.",
+        f"Moves: {places.moves}.",
+        f"Overlaps: {places.overlaps}.",
+        *(["Assumed or noted: " + " ".join(policy.notes)] if policy.notes else []),
+        f"Source: {policy.source}.",
+    ]
+    return Row(f"{policy.name} ({policy.id})", [], " ".join(told))
