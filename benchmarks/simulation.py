@@ -13,7 +13,7 @@ from planner.layout.reference import decide_reference, run_tasks_reference
 from planner.layout.simulation import Setting, prepare
 from planner.layout.state import begin
 from planner.layout.tasks import empty_moved
-from planner.policies.trimoe import expected_costs
+from planner.policies.trimoe_costs import expected_costs
 from planner.routing import Sequence
 from planner.routing.sequence import forget
 from planner.scenario import ModelChoice, PolicyChoice, Scenario, SystemChoice, Workload

@@ -1,10 +1,10 @@
 """TriMoE over hundreds of decode steps: predict, move experts in the shadow of GPU work, schedule, time.
 
 In step t the layout is what the transfers before it made of it, decided on the loads up to step t - 1 and run within
-the GPU time of one step. The step is timed by the costs of :mod:`planner.policies.trimoe` and the published scheduler;
-the rank time of the transfers is added to each DIMM afterwards, in all layers in proportion to their shadows, as if
-none of it fell into the time in which the DIMMs have nothing to compute. With all background work off this is the
-step of :func:`planner.plan` for the same tokens.
+the GPU time of one step. The step is timed by the costs of :mod:`planner.policies.trimoe_costs` and the published
+scheduler; the rank time of the transfers is added to each DIMM afterwards, in all layers in proportion to their
+shadows, as if none of it fell into the time in which the DIMMs have nothing to compute. With all background work off
+this is the step of :func:`planner.plan` for the same tokens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from planner.physics.operation import Array, phase_times
 from planner.policies import check_options, get
 from planner.policies.base import Placed, Prepared
 from planner.policies.near_data import host_read_rate
-from planner.policies.trimoe import TriMoe, expected_costs, expert_costs, scheduling_problem
+from planner.policies.trimoe import TriMoe
+from planner.policies.trimoe_costs import expected_costs, expert_costs, scheduling_problem
 from planner.routing import RoutingState, Sequence, automatic_steps, routing_sequence, routing_state
 from planner.scenario import Scenario
 from planner.schedule import START_GREEDY, START_LAYOUT, ScheduleResult, schedule_layers

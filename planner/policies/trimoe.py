@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from planner.context import Context
-from planner.deal import deal
 from planner.parallel import Layout, replicas_at_work
-from planner.physics import attention, collective, experts
-from planner.physics.experts import Stored, spread
+from planner.physics import attention, collective
 from planner.physics.memory import Ledger, host_tier
 from planner.physics.operation import Array, Phase, phase_times
 from planner.policies.base import (
@@ -32,19 +30,19 @@ from planner.policies.base import (
 from planner.policies.hybrid import (
     add_dense_side,
     add_host_kv,
-    counts_rows,
     host_experts,
     hybrid_gpu_tier,
     streamed_prefill,
     sync_s,
 )
-from planner.policies.near_data import EXCLUSION, NDP_COMPUTE, check_widths, host_read_rate
+from planner.policies.near_data import EXCLUSION, NDP_COMPUTE, check_widths
+from planner.policies.trimoe_costs import expert_costs, scheduling_problem
+from planner.policies.trimoe_layout import starting_layout
+from planner.policies.trimoe_pass import add_domains, add_hand_over
 from planner.result import ScheduleReport
 from planner.routing import RoutingState
 from planner.schedule import START_GREEDY, START_LAYOUT, ScheduleResult, schedule_layers
 from planner.step import Pass
-
-GPU, CPU, NDP = 0, 1, 2
 
 
 class TriMoe(Policy):
@@ -99,7 +97,7 @@ class TriMoe(Policy):
         widths = ctx.other_widths()
         stored = mixed_widths(routing.profile, widths)
         resident = hottest(routing.profile, ready.resident_per_layer)
-        striped, home = self._layout(ctx, routing, stored, resident)
+        striped, home = starting_layout(ctx, routing, stored, resident)
         tier = np.full(resident.shape, TIER_CODE["dimm_ndp"], np.int8)
         tier[striped] = TIER_CODE["host"]
         tier[resident] = TIER_CODE["gpu"]
@@ -116,39 +114,12 @@ class TriMoe(Policy):
             home,
         )
 
-    def _layout(
-        self, ctx: Context, routing: RoutingState, stored: Stored, resident: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Striped (for the CPU) or localised (one DIMM each): the split by learnt load that balances the two.
-
-        Experts outside HBM are sorted by expected load; the first m go to the CPU, the rest to the DIMMs, m where
-        ``max(sum CPU, sum NDP / DIMMs)`` of the expected costs is least. DIMMs are dealt out by expected NDP time.
-        """
-        ndp = ctx.machine.dimm_ndp
-        assert ndp is not None
-        pairs = routing.tokens_per_pass * ctx.top_k
-        share = routing.profile / np.maximum(routing.profile.sum(axis=1, keepdims=True), 1e-30)
-        mean = np.minimum(share * pairs, routing.tokens_per_pass)
-        _, *others = expected_costs(ctx, mean, stored)
-        cpu, near = (np.where(resident, 0.0, seconds) for seconds in others)
-        order = np.argsort(np.where(resident, np.inf, -mean), axis=1, kind="stable")
-        cpu_sum = np.cumsum(np.take_along_axis(cpu, order, 1), axis=1)
-        near_sum = np.cumsum(np.take_along_axis(near, order, 1), axis=1)
-        zero = np.zeros((cpu.shape[0], 1))
-        on_cpu = np.hstack([zero, cpu_sum])
-        on_ndp = (near_sum[:, -1:] - np.hstack([zero, near_sum])) / ndp.units
-        split = np.argmin(np.maximum(on_cpu, on_ndp), axis=1)
-        rank = np.argsort(order, axis=1)
-        striped = (rank < split[:, None]) & ~resident
-        home = deal(np.where(resident | striped, -1.0, near), ndp.units)
-        return striped, home
-
     # --- passes ----------------------------------------------------------------------------------------------------
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
         run, phase, base = self.begin(ctx, ready, routing.counts)
         costs = expert_costs(ctx, placed, routing.counts)
         plan = self._schedule(ctx, placed, routing.counts, costs, base)
-        self._domains(ctx, run, phase, placed, routing.counts, costs, plan)
+        add_domains(ctx, run, phase, placed, routing.counts, costs, plan)
         self.finish(ctx, ready, run)
         return run
 
@@ -160,7 +131,7 @@ class TriMoe(Policy):
         copies = replicas_at_work(ctx.scenario.workload.batch, layout)
         run = Pass(tokens=rows.tokens, copies=copies, repeats=float(self.passes_per_step(ctx, layout)))
         attention.add_attention(ctx, run, rows, layout, ready.kv_location, ready.attention_device)
-        self._hand_over(ctx, run, counts)
+        add_hand_over(ctx, run, counts)
         phase = run.phase("three domains")
         add_dense_side(ctx, run, phase, rows, layout)
         if layout.tensor > 1:
@@ -230,102 +201,6 @@ class TriMoe(Policy):
             moves_per_layer=float(published.moves.mean()),
         )
 
-    def _domains(
-        self,
-        ctx: Context,
-        run: Pass,
-        phase: Phase,
-        placed: Placed,
-        counts: np.ndarray,
-        costs: dict[str, Any],
-        plan: ScheduleResult,
-    ) -> None:
-        """The schedule as pieces of the phase, each second on the resource that it waits for."""
-        dram, gpu = ctx.machine.dram, ctx.machine.gpu
-        assert dram is not None and gpu is not None
-        domain = plan.domain.reshape(counts.shape)
-        resident = np.broadcast_to(placed.resident, counts.shape)
-        hit, miss = (domain == GPU) & resident, (domain == GPU) & ~resident
-        hot, fetched, link_s = costs["hot"], costs["fetched"], np.broadcast_to(costs["link_s"], counts.shape)
-
-        def add(lane: Any, part: Any, resource: Any, seconds: Array) -> None:
-            phase.add(lane, part, resource, spread(ctx, seconds.sum(axis=2)))
-
-        for work, mask in ((hot, hit), (fetched, miss & (fetched.seconds >= link_s))):
-            waits = work.compute_s >= work.bytes_s
-            add("gpu", "routed_gpu", "gpu_compute", np.where(mask & waits, work.seconds, 0.0))
-            add("gpu", "routed_gpu", "hbm", np.where(mask & ~waits, work.seconds, 0.0))
-        add("gpu", "link", "link", np.where(miss & (fetched.seconds < link_s), link_s, 0.0))
-        on_cpu = domain == CPU
-        work = costs["cpu"]
-        waits = work.compute_s >= work.bytes_s
-        add("cpu", "routed_cpu", "cpu_compute", np.where(on_cpu & waits, work.seconds, 0.0))
-        add("cpu", "routed_cpu", "dram", np.where(on_cpu & ~waits, work.seconds, 0.0))
-        reads = np.where(on_cpu | miss, placed.stored.bytes, 0.0)
-        phase.add("dram", "routed_cpu", "dram", spread(ctx, plan.host_s.reshape(counts.shape[:2])))
-        self._add_dimms(ctx, phase, placed, domain, costs, plan)
-        self._count(ctx, run, placed, counts, hit, miss, on_cpu, domain == NDP, reads)
-
-    @staticmethod
-    def _add_dimms(
-        ctx: Context, phase: Phase, placed: Placed, domain: np.ndarray, costs: dict[str, Any], plan: ScheduleResult
-    ) -> None:
-        ndp = ctx.machine.dimm_ndp
-        assert ndp is not None
-        shape = domain.shape
-        load = plan.ndp_s.reshape(*shape[:2], ndp.units)
-        busiest = load.argmax(axis=2)
-        there = (domain == NDP) & (placed.home[None] == busiest[..., None])
-        work = costs["ndp"]
-        on_compute = np.where(there & (work.compute_s >= work.bytes_s), work.seconds, 0.0).sum(axis=2)
-        rest = np.maximum(load.max(axis=2) - on_compute, 0.0)
-        phase.add("ndp", "routed_ndp", "ndp_compute", spread(ctx, on_compute))
-        phase.add("ndp", "routed_ndp", "ndp_memory", spread(ctx, rest))
-
-    @staticmethod
-    def _count(
-        ctx: Context,
-        run: Pass,
-        placed: Placed,
-        counts: np.ndarray,
-        hit: np.ndarray,
-        miss: np.ndarray,
-        on_cpu: np.ndarray,
-        on_ndp: np.ndarray,
-        reads: Array,
-    ) -> None:
-        width, flows, gpu = ctx.gpu_width, run.flows, ctx.machine.gpu
-        assert gpu is not None
-        experts.count_gpu(ctx, flows, counts, hit, width.expert_bytes, width.format)
-        samples = counts.shape[0]
-        pairs, moved = experts.tokens_and_bytes(counts, miss, placed.stored.bytes)
-        rate = gpu.flop_per_s(ctx.gpu_rate(placed.widths[0].format))
-        flows.gpu_flop += 2.0 * ctx.expert_parameters * pairs
-        flows.gpu_peak_s += 2.0 * ctx.expert_parameters * pairs / rate
-        flows.hbm_bytes += moved
-        flows.hbm_achieved_s += moved / gpu.bandwidth_bytes_per_s
-        flows.pcie_bytes += moved
-        pairs, _ = experts.tokens_and_bytes(counts, on_cpu, placed.stored.bytes)
-        flows.cpu_flop += 2.0 * ctx.expert_parameters * pairs
-        flows.dram_bytes += float(reads.sum()) / samples
-        mapping = str(ctx.option("ndp_compute", "gemv"))
-        experts.count_ndp(ctx, flows, counts, on_ndp, placed.stored, "dimm_ndp", mapping)
-        flows.ndp_host_bytes += float(reads.sum()) / samples
-
-    @staticmethod
-    def _hand_over(ctx: Context, run: Pass, counts: np.ndarray) -> None:
-        """Activations to the host and results back once per layer, before and after the three domains."""
-        pcie, gpu, ndp, dram = ctx.machine.pcie, ctx.machine.gpu, ctx.machine.dimm_ndp, ctx.machine.dram
-        assert pcie is not None and gpu is not None and ndp is not None and dram is not None
-        phase = run.phase("hand-over")
-        moved = counts_rows(counts, ctx) * ctx.hidden_bytes
-        rate = min(ctx.machine.host_to_gpus_bytes_per_s, dram.bandwidth_bytes_per_s / 2.0)
-        phase.add("link", "link", "link", spread(ctx, np.full((1, ctx.moe_layers), 2.0 * moved / rate)))
-        fixed = 2.0 * pcie.latency_s + 2.0 * ndp.command_s
-        attention.add_latency(run, spread(ctx, np.full((1, ctx.moe_layers), fixed)))
-        run.flows.pcie_bytes += moved * ctx.moe_layers
-        run.flows.dram_bytes += 2.0 * moved * ctx.moe_layers
-
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
         text = f"{ready.resident_per_layer} hot experts of each layer in HBM"
         if placed is not None:
@@ -333,79 +208,3 @@ class TriMoe(Policy):
             cold = float((placed.tier == TIER_CODE["dimm_ndp"]).sum(axis=1).mean())
             text += f", on average {warm:.0f} warm ones striped for the CPU and {cold:.0f} cold ones on single DIMMs"
         return text + "."
-
-
-def expert_costs(ctx: Context, placed: Placed, counts: np.ndarray) -> dict[str, Any]:
-    """Equations 1 to 4 for every expert of every sampled step, [samples, moe_layers, experts].
-
-    ``gpu_s``, ``cpu`` and ``ndp_s`` are the seconds on each domain, inf where an expert cannot run; the other entries
-    are what they are made of.
-    """
-    m, resident, stored = ctx.machine, placed.resident, placed.stored
-    dram, pcie, gpu, cpu = m.dram, m.pcie, m.gpu, m.cpu
-    assert dram is not None and pcie is not None and gpu is not None and cpu is not None
-    localised = placed.home >= 0
-    host_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.bandwidth_bytes_per_s)
-    cpu_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.cpu_bandwidth_bytes_per_s)
-    hot = experts.on_gpu(ctx, counts, ctx.gpu_width.expert_bytes, ctx.gpu_width.format, gpu.per_node)
-    fetched = experts.on_gpu(ctx, counts, stored.bytes, placed.widths[0].format, gpu.per_node)
-    link = np.maximum(stored.bytes / (ctx.machine.host_to_gpus_bytes_per_s), stored.bytes / host_rate)
-    on_cpu = experts.on_cpu(ctx, counts, stored)
-    read = stored.bytes / cpu_rate - stored.bytes / dram.cpu_bandwidth_bytes_per_s
-    on_cpu = experts.Work(on_cpu.compute_s, on_cpu.bytes_s + np.where(counts > 0, read, 0.0), on_cpu.overlap)
-    near = experts.on_ndp(ctx, counts, stored, "dimm_ndp", str(ctx.option("ndp_compute", "gemv")))
-    return {
-        "hot": hot,
-        "fetched": fetched,
-        "link_s": link,
-        "gpu_s": np.where(resident, hot.seconds, np.maximum(fetched.seconds, link)),
-        "cpu": on_cpu,
-        "ndp": near,
-        "ndp_s": np.where(localised & ~resident, near.seconds, np.inf),
-    }
-
-
-def scheduling_problem(
-    ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
-) -> dict[str, Any]:
-    """The scheduling problem of every sampled step and layer, as the scheduler takes it."""
-    dram, ndp = ctx.machine.dram, ctx.machine.dimm_ndp
-    assert dram is not None and ndp is not None
-    samples, layers, count = counts.shape
-    rows = samples * layers
-
-    def flat(values: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(np.broadcast_to(values, counts.shape).reshape(rows, count))
-
-    reads = flat(placed.stored.bytes)
-    zero = np.zeros(rows)
-    return {
-        "gpu_s": flat(costs["gpu_s"]),
-        "cpu_s": flat(costs["cpu"].seconds),
-        "ndp_s": flat(costs["ndp_s"]),
-        "tokens": flat(counts),
-        "home": flat(placed.home),
-        "gpu_reads": np.where(flat(placed.resident), 0.0, reads),
-        "cpu_reads": reads,
-        "dimm_read_bytes_per_s": host_read_rate(ctx, "dimm_ndp"),
-        "host_bytes_per_s": dram.bandwidth_bytes_per_s,
-        "base_gpu_s": np.tile(base_gpu, samples),
-        "base_cpu_s": zero,
-        "base_host_s": zero,
-        "dimms": ndp.units,
-    }
-
-
-def expected_costs(ctx: Context, mean_tokens: Array, stored: Stored) -> tuple[Array, Array, Array]:
-    """Expected seconds of a step of each expert from HBM, on the CPU (striped) and on its DIMM (localised).
-
-    mean_tokens: float64 [layers, experts], as the results: an expert with a small mean load is hit in only some steps.
-    """
-    gpu = ctx.machine.gpu
-    assert gpu is not None
-    hit = 1.0 - np.exp(-mean_tokens)
-    tokens = np.maximum(mean_tokens / np.maximum(hit, 1e-30), 1.0)
-    width, mapping = ctx.gpu_width, str(ctx.option("ndp_compute", "gemv"))
-    hot = experts.on_gpu(ctx, tokens, width.expert_bytes, width.format, gpu.per_node).seconds
-    warm = experts.on_cpu(ctx, tokens, stored).seconds
-    return hit * hot, hit * warm, hit * experts.on_ndp(ctx, tokens, stored, "dimm_ndp", mapping).seconds
