@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if not os.access(Path(__file__).parent, os.W_OK):
-    # Numba keeps compiled kernels beside the sources; from a read-only checkout they need another place.
-    user = getattr(os, "getuid", int)()
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"tierline-kernels-{user}"))
+from planner import kernel_cache
+
+kernel_cache.choose(Path(__file__).parent)
 
 if TYPE_CHECKING:
     from planner.planning import catalog_digest, plan

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from planner import bitwidth, cache_kernel, deal, importance, pim_schedule, prefetch_kernel, schedule, split, split_lru
+from planner import (
+    bitwidth,
+    cache_kernel,
+    deal,
+    importance,
+    kernel_cache,
+    pim_schedule,
+    prefetch_kernel,
+    schedule,
+    schedule_improved,
+    split,
+    split_lru,
+)
 from planner.layout import tasks
 from planner.routing import popularity, sampler, sequence_sampler
 
@@ -10,5 +22,6 @@ from planner.routing import popularity, sampler, sequence_sampler
 def warm_all() -> None:
     """Compile every kernel, or load it from the cache (the first call of a process costs about 0.4 s either way)."""
     rooms = (sampler, popularity, importance, bitwidth, schedule, deal, split, split_lru, pim_schedule)
-    for room in (*rooms, cache_kernel, prefetch_kernel, sequence_sampler, tasks):
+    for room in (*rooms, cache_kernel, prefetch_kernel, sequence_sampler, tasks, schedule_improved):
         room.warm()
+    kernel_cache.forget_old()
