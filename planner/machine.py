@@ -137,6 +137,7 @@ class Ndp:
     overlap: float
     command_s: float  # per layer and direction
     capacity_bytes: float  # of one unit
+    buffer_bytes: float | None = None  # of one unit, for activations; None = not known, no limit
 
 
 @dataclass(frozen=True)
@@ -283,6 +284,7 @@ def _dimm_ndp(f: Figures) -> Ndp | None:
         overlap=f("ndp.overlap"),
         command_s=f("ndp.command_s"),
         capacity_bytes=f("dram.capacity_bytes_per_dimm"),
+        buffer_bytes=f.get("ndp.buffer_bytes"),
     )
 
 

@@ -65,11 +65,11 @@ def on_cpu(ctx: Context, counts: Counts, stored: Stored) -> Work:
 
 
 def on_ndp(ctx: Context, counts: Counts, stored: Stored, kind: str, mapping: str) -> Work:
-    """Experts computed where they lie, on one near-data unit each."""
+    """Experts computed where they lie, on one near-data unit each; read again for each fill of its buffer."""
     ndp = ctx.machine.dimm_ndp if kind == "dimm_ndp" else ctx.machine.cxl_ndp
     assert ndp is not None
     compute = ndp_physics.expert_compute_s(ctx.expert_parameters, counts, ndp, mapping, stored.bits)
-    moved = ndp_physics.expert_bytes_s(stored.bytes, counts, ndp)
+    moved = ndp_physics.expert_bytes_s(stored.bytes, counts, ndp, ctx.hidden_bytes)
     return Work(compute, moved, ndp.overlap)
 
 
@@ -95,7 +95,8 @@ def count_ndp(
     """Add FLOP, bytes and unit-seconds at peak of experts computed on near-data units, mean over samples."""
     ndp = ctx.machine.dimm_ndp if kind == "dimm_ndp" else ctx.machine.cxl_ndp
     assert ndp is not None
-    pairs, moved = tokens_and_bytes(counts, mask, stored.bytes)
+    read = ndp_physics.expert_read_bytes(stored.bytes, counts, ndp, ctx.hidden_bytes)
+    pairs, moved = tokens_and_bytes(counts, mask, read)
     flop = 2.0 * ctx.expert_parameters * pairs
     width = 1.0
     if mapping == "scaled" and pairs > 0:  # throughput grows as 16 / bits, and so does the peak

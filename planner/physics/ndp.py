@@ -36,6 +36,28 @@ def expert_compute_s(parameters: float, tokens: ArrayLike, ndp: Ndp, mapping: st
     return 2.0 * parameters * computed_rows(tokens, ndp.tile_rows, mapping, bits) / ndp.flop_per_s
 
 
-def expert_bytes_s(expert_bytes: ArrayLike, tokens: ArrayLike, ndp: Ndp) -> Array:
+def rows_per_fill(buffer_bytes: float | None, row_bytes: float) -> float:
+    """Rows of activations that a unit's buffer holds at once, at least one; without a figure there is no limit."""
+    return np.inf if buffer_bytes is None else max(1.0, np.floor(buffer_bytes / row_bytes))
+
+
+def fills(tokens: ArrayLike, rows: float) -> Array:
+    """How often an expert with ``tokens`` rows fills a buffer of ``rows`` rows: ceil(tokens / rows), 0 for none."""
+    given = np.asarray(tokens, float)
+    return np.where(given > 0, np.maximum(np.ceil(given / rows), 1.0), 0.0)
+
+
+def expert_read_bytes(expert_bytes: ArrayLike, tokens: ArrayLike, ndp: Ndp, row_bytes: float) -> Array:
+    """Bytes of weights that a unit reads for one expert: all of it for each fill of its buffer.
+
+    The buffer holds a whole row of inputs, ``row_bytes``, while the weights stream past it once; tokens that do not fit
+    wait for the next fill. TriMoE (arXiv 2603.01058) gives the size, 256 KB, not what lies in it: outputs and partial
+    sums are left out here (more fills if they are in), and the down projection is read as often as the other two, whose
+    rows are longer.
+    """
+    return np.asarray(expert_bytes, float) * fills(tokens, rows_per_fill(ndp.buffer_bytes, row_bytes))
+
+
+def expert_bytes_s(expert_bytes: ArrayLike, tokens: ArrayLike, ndp: Ndp, row_bytes: float) -> Array:
     """Seconds to read one expert inside one unit; an expert without tokens is not read."""
-    return np.where(np.asarray(tokens) > 0, np.asarray(expert_bytes, float) / ndp.bandwidth_bytes_per_s, 0.0)
+    return expert_read_bytes(expert_bytes, tokens, ndp, row_bytes) / ndp.bandwidth_bytes_per_s

@@ -29,6 +29,7 @@ from planner.policies.near_data import (
     BOUNCE,
     EXCLUSION,
     NDP_COMPUTE,
+    buffer_notes,
     check_widths,
     homes,
     kind_of,
@@ -167,6 +168,9 @@ class Monde(Policy):
             f"{each:.2f} of {active:.2f} active experts of a layer, mean over passes; {found:.2f} are in HBM already."
         )
         return Details(facts=(("Moved to the GPU", words),))
+
+    def plan_notes(self, ctx: Context) -> tuple[str, ...]:
+        return buffer_notes(ctx, kind_of(ctx))
 
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
         where = "CXL-NDP" if kind_of(ctx) == "cxl_ndp" else "NDP DIMMs"

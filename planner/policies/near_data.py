@@ -62,6 +62,16 @@ def kind_of(ctx: Context) -> str:
     return "cxl_ndp" if ctx.machine.cxl_ndp is not None else "dimm_ndp"
 
 
+def buffer_notes(ctx: Context, kind: str) -> tuple[str, ...]:
+    """A sentence where nobody says how large the buffer of the NDP DIMMs is."""
+    if kind == "dimm_ndp" and ndp_of(ctx, kind).buffer_bytes is None:
+        return (
+            "The buffer of these NDP DIMMs is not known (system.overrides.ndp.buffer_bytes), so it sets no limit: the "
+            "weights of an expert are read once, whatever its tokens.",
+        )
+    return ()
+
+
 def homes(ctx: Context, load: Array, kind: str, placed: NDArray[np.bool_]) -> NDArray[np.int16]:
     """Unit that holds each placed expert, [moe_layers, experts], loads dealt out evenly; -1 elsewhere."""
     return deal(np.where(placed, load, -1.0), ndp_of(ctx, kind).units)

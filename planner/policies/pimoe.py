@@ -37,6 +37,7 @@ from planner.policies.near_data import (
     NDP_COMPUTE,
     add_moved,
     add_ndp,
+    buffer_notes,
     check_widths,
     homes,
     host_read_rate,
@@ -176,6 +177,9 @@ class PiMoe(Policy):
         active = float((routing.counts > 0).sum(axis=2).mean())
         words = f"{each:.1f} of {active:.1f} active experts of a layer, mean over passes."
         return Details(facts=(("Moved to the GPU", words),))
+
+    def plan_notes(self, ctx: Context) -> tuple[str, ...]:
+        return buffer_notes(ctx, kind_of(ctx))
 
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
         where = "CXL-NDP" if kind_of(ctx) == "cxl_ndp" else "NDP DIMMs"

@@ -35,7 +35,7 @@ from planner.policies.hybrid import (
     streamed_prefill,
     sync_s,
 )
-from planner.policies.near_data import EXCLUSION, NDP_COMPUTE, check_widths
+from planner.policies.near_data import EXCLUSION, NDP_COMPUTE, buffer_notes, check_widths
 from planner.policies.trimoe_costs import expert_costs, scheduling_problem
 from planner.policies.trimoe_layout import starting_layout
 from planner.policies.trimoe_pass import add_domains, add_hand_over
@@ -200,6 +200,9 @@ class TriMoe(Policy):
             gap=used_s / bound_s - 1.0 if bound_s > 0 else None,
             moves_per_layer=float(published.moves.mean()),
         )
+
+    def plan_notes(self, ctx: Context) -> tuple[str, ...]:
+        return buffer_notes(ctx, "dimm_ndp")
 
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
         text = f"{ready.resident_per_layer} hot experts of each layer in HBM"
