@@ -5,11 +5,11 @@ The command line, the page and the documentation read the same table, set values
 """
 
 from planner.errors import PlanError
-from planner.fields.explain import Fault, explain, faults
+from planner.fields.explain import Fault, explain, faults, refused
 from planner.fields.paths import get_path, parse_text, set_path, set_paths, validated
 from planner.fields.reading import scenario_from_json
 from planner.fields.sentences import ScenarioError, nearest, shown
-from planner.fields.table import FieldSpec, field_for, fields, section_descriptions, sections
+from planner.fields.table import FieldSpec, field_for, fields, section_descriptions, sections, specs_of
 from planner.fields.tree import MAX_BYTES, json_tree
 
 __all__ = [
@@ -26,11 +26,13 @@ __all__ = [
     "json_tree",
     "nearest",
     "parse_text",
+    "refused",
     "scenario_from_json",
     "section_descriptions",
     "sections",
     "set_path",
     "set_paths",
     "shown",
+    "specs_of",
     "validated",
 ]

@@ -12,6 +12,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from planner.fields.sentences import one_of
 from planner.scenario import Scenario
 
@@ -161,6 +163,21 @@ def field_for(path: str) -> tuple[FieldSpec, str | None] | None:
         if path.startswith(holder + ".") and len(path) > len(holder) + 1:
             return fields()[holder], path[len(holder) + 1 :]
     return None
+
+
+def specs_of(model: type[BaseModel]) -> Mapping[str, FieldSpec]:
+    """The fields of any other flat record, by name and in its order; those of a kind that no widget takes are left out.
+
+    So a page offers every option of a record, new ones too, without naming one.
+    """
+    schema = model.model_json_schema()
+    found: dict[str, FieldSpec] = {}
+    for name, node in schema.get("properties", {}).items():
+        try:
+            found[name] = _spec(name, node, node.get("default"))
+        except (KeyError, StopIteration):
+            continue
+    return MappingProxyType(found)
 
 
 def _definition(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from ui import dialogs, engine, library, link, state
 from ui.guard import guard
 from ui.inputs import sidebar
 from ui.safe import md
-from ui.sections import ablation, head, memory, money, reports, rests, time, unfit, where
+from ui.sections import ablation, head, memory, money, reports, rests, simulate, time, unfit, where
 
 _ASKED = "asked"
 
@@ -98,6 +98,7 @@ def _fits(result: Result) -> None:
     with guard("showing what the policy reports"):
         reports.show(result)
         ablation.show(result)
+    simulate.show(result)
     with guard("showing the assumptions"):
         rests.show(result)
 
