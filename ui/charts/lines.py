@@ -22,7 +22,6 @@ class Line:
     name: str
     values: Sequence[float]
     colour: str
-    dash: str = "solid"
 
 
 def figure(lines: Sequence[Line], unit: str, pen: Ink, top: float | None = None, mean: float | None = None) -> Spec:
@@ -36,7 +35,7 @@ def figure(lines: Sequence[Line], unit: str, pen: Ink, top: float | None = None,
             "name": line.name,
             "x": packed(range(1, steps + 1), "u2"),
             "y": packed(line.values, "f4"),
-            "line": {"color": line.colour, "width": 2, "dash": line.dash},
+            "line": {"color": line.colour, "width": 2},
             "marker": {"color": line.colour, "size": 7},
             "hovertemplate": f"step %{{x}}: %{{y:.3s}} {unit}<extra>{line.name}</extra>",
         }

@@ -18,7 +18,6 @@ from ui.tables import Row, Table
 from ui.theme import LINK, TIERS
 
 MECHANISMS = {"prefetch": "prefetch", "relayout": "relayout", "rebalance": "rebalancing"}
-DASHES = ("solid", "dash", "dot")
 
 
 def show(found: Simulation) -> None:
@@ -68,8 +67,9 @@ def _busy(found: Simulation) -> tuple[str, Spec]:
     used, series = found.utilisation, found.series
     names = {"GPU": used.gpu, "CPU": used.cpu, "DIMMs": used.ndp, "PCIe": used.pcie}
     busiest = max(names, key=names.__getitem__)
+    waits = f" ({share(used.gpu_working)} without waits for PCIe)" if busiest == "GPU" else ""
     text = (
-        f"{busiest} is busiest, {share(names[busiest])} of the time; GPU, CPU and DIMMs that take part are busy "
+        f"{busiest} is busiest, {share(names[busiest])} of the time{waits}; GPU, CPU and DIMMs that take part are busy "
         f"{share(used.mean)} on average."
     )
     drawn = [
@@ -91,10 +91,11 @@ def _moved(found: Simulation) -> tuple[str, Spec]:
             f"{_bytes(total)} move in a step on average, most of it by {MECHANISMS.get(most, most)} "
             f"({share(found.bytes_per_step[most] / total)})."
         )
-    inks = (pen().attention, pen().dense, pen().muted)
+    # The colour of the tier that the bytes arrive in.
+    arrive = (TIERS["gpu"], TIERS["host"], TIERS["dimm_ndp"])
     drawn = [
-        Line(word, [v / 1e9 for v in getattr(found.series, f"{name}_bytes")], ink, dash)
-        for (name, word), ink, dash in zip(MECHANISMS.items(), inks, DASHES, strict=True)
+        Line(word, [v / 1e9 for v in getattr(found.series, f"{name}_bytes")], colour)
+        for (name, word), colour in zip(MECHANISMS.items(), arrive, strict=True)
     ]
     return text, lines.figure(drawn, "GB in a step", pen())
 
