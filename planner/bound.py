@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.computed_work import ComputedWork, computed_work
 from planner.context import Context
 from planner.evaluate import Evaluation
 from planner.physics import attention
@@ -138,7 +139,8 @@ def bound(found: Evaluation) -> BoundReport | None:
     if found.decode is None or found.ready is None or found.placed is None or found.routing is None:
         return None
     ctx = found.ctx
-    counts = _all_counts(found)
+    work = computed_work(found)
+    counts = _all_counts(found, work)
     least_bytes = min([float(found.placed.stored.bytes.min()), ctx.gpu_width.expert_bytes])
     least_bits = min(float(found.placed.stored.bits.min()), ctx.gpu_width.bits)
     step_s, prices = lower_bound_s(ctx, counts, least_bytes, least_bits)
@@ -161,7 +163,9 @@ def bound(found: Evaluation) -> BoundReport | None:
         step_s=step_s,
         limited_by=" and ".join(top),
         share=step_s / mine,
-        sentence=f"Yours {_ms(mine)}, nothing on this machine beats {_ms(step_s)} under this routing.",
+        sentence=f"Yours {_ms(mine)}, nothing on this machine beats {_ms(step_s)} under this routing.{_less(work)}",
+        computed_share=work.share,
+        exchanged_share=work.exchanged,
     )
 
 
@@ -169,13 +173,20 @@ def _ms(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
-def _all_counts(found: Evaluation) -> np.ndarray:
+def _less(work: ComputedWork) -> str:
+    return "" if work.as_routed else f" Both count what this policy computes: {work.sentence}"
+
+
+def _all_counts(found: Evaluation, work: ComputedWork) -> np.ndarray:
     """Tokens per expert of the whole batch in one step, [steps, layers, experts]."""
     ctx, ready, routing = found.ctx, found.ready, found.routing
     assert ready is not None and routing is not None
     batch = ctx.scenario.workload.batch
-    if found.policy.sequences_per_pass(ctx, ready.layout) == batch:
-        return routing.counts
+    sequences = found.policy.sequences_per_pass(ctx, ready.layout)
+    if sequences == batch:
+        return work.counts
+    if not work.as_routed:
+        return _merged(work.counts, batch / sequences)
     whole = routing_state(
         ctx.scenario.routing,
         ctx.arch.id,
@@ -189,6 +200,14 @@ def _all_counts(found: Evaluation) -> np.ndarray:
         min(routing.counts.shape[0], 8),
     )
     return whole.counts
+
+
+def _merged(counts: np.ndarray, passes: float) -> np.ndarray:
+    """The whole batch as so many passes run at once, each expert hit once for all of them; float64."""
+    each = min(max(int(passes), 1), len(counts))
+    groups = len(counts) // each
+    merged = counts[: groups * each].reshape(groups, each, *counts.shape[1:]).sum(axis=1)
+    return np.asarray(merged * (passes / each))
 
 
 def lower_bound_s(ctx: Context, counts: np.ndarray, least_bytes: float, least_bits: float) -> tuple[float, Array]:

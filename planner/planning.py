@@ -12,6 +12,7 @@ from planner import ENGINE_VERSION
 from planner.advice import memory_record
 from planner.assumptions import assumptions
 from planner.bound import bound
+from planner.computed_work import computed_work
 from planner.evaluate import Evaluation, evaluate
 from planner.placement import placement_record
 from planner.ranges import NO_RANGES, Ranges, ranges
@@ -68,6 +69,9 @@ def _details(found: Evaluation, complete: bool) -> Details | None:
     ctx, policy = found.ctx, found.policy
     told = policy.details(ctx, found.ready, found.placed, found.routing)
     more: dict[str, object] = {}
+    work = computed_work(found)
+    if not work.as_routed:
+        more["facts"] = (*(told.facts if told else ()), ("Not as routed", work.sentence))
     moved = policy.migration(ctx, found.placed, found.prefill.prompt_s) if found.prefill else None
     if moved is not None:
         more["migration"] = moved

@@ -363,12 +363,17 @@ class Details(Record):
 
 
 class BoundReport(Record):
-    """Lower bound on the decode step: no placement and no policy on this machine is faster under this routing."""
+    """Lower bound on the decode step: no placement and no policy on this machine is faster under this routing.
+
+    For a policy that skips or exchanges experts it counts the work that is computed, and says so.
+    """
 
     step_s: float
     limited_by: str
     share: float = Field(description="bound / this plan's step")
     sentence: str
+    computed_share: float = Field(1.0, description="token-expert pairs that the policy computes / pairs routed")
+    exchanged_share: float = Field(0.0, description="share of the routed pairs that other experts compute instead")
 
 
 class Result(Record):

@@ -15,7 +15,7 @@ from planner.errors import PlanError
 from planner.machine import Machine
 from planner.parallel import Layout, node_layout, passes_per_step, sequences_per_pass
 from planner.physics import attention
-from planner.physics.experts import Stored
+from planner.physics.experts import Counts, Stored
 from planner.physics.memory import Ledger, fits
 from planner.physics.operation import Array
 from planner.result import TIERS, Details, MigrationReport, ScheduleReport
@@ -205,6 +205,14 @@ class Policy(ABC):
     def prefill_modes(self, ctx: Context) -> tuple[str, ...]:
         """Ways in which this policy can run prefill, its usual one first."""
         return ("gpu",)
+
+    def computed_counts(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Counts:
+        """Tokens per expert that the timed decode passes compute, [passes, layers, experts].
+
+        The last passes of ``routing.counts`` as they are, for a policy that computes what the router chose; one that
+        times fewer of them, skips experts or exchanges them says so here. The lower bound counts this work.
+        """
+        return routing.counts
 
     def prompt_extra_s(self, ctx: Context, ready: Prepared, placed: Placed, prefill_s: float) -> float:
         """Seconds added to a prompt's prefill, such as a hot-set migration that prefill does not hide."""

@@ -164,6 +164,10 @@ class CachePolicy(Policy):
         run.copies = replicas_at_work(ctx.scenario.workload.batch, ready.layout)
         return run
 
+    def computed_counts(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Counts:
+        assert isinstance(placed, Cached)
+        return routing.counts[placed.warm_up :]
+
     def prefill(
         self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState, mode: str, tokens: int
     ) -> Pass:

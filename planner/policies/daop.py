@@ -121,6 +121,9 @@ class Daop(SplitPolicy):
         place = np.where(counts > 0, np.where(placed.resident, HIT, CPU), NONE).astype(np.int8)
         return Split(counts, place)
 
+    def computed_counts(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Counts:
+        return self.split(ctx, ready, placed, routing).counts
+
     def _degrades(self, ctx: Context) -> bool:
         one_token = ctx.scenario.workload.batch * ctx.tokens_per_sequence == 1
         return one_token and bool(ctx.option("degradation", True))
@@ -185,13 +188,11 @@ class Daop(SplitPolicy):
         split = self.split(ctx, ready, placed, routing)
         reads = max(float((split.place != NONE).sum()), 1.0)
         hits = float((split.place == HIT).sum()) / reads
-        replaced = float(np.abs(split.counts - routing.counts).sum()) / 2.0 / max(float(routing.counts.sum()), 1.0)
         prefill_s = time_prefill(ctx, self, ready, placed, routing).prompt_s
         return Details(
             migration=self._migration(ctx, placed, prefill_s),
             facts=(
                 ("Hit rate", f"{hits:.1%} of the experts that a pass reads are in HBM, {1 - hits:.1%} on the CPU."),
-                ("Replaced", f"{replaced:.1%} of the tokens' experts are replaced by resident ones: outputs change."),
             ),
         )
 

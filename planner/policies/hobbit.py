@@ -190,6 +190,12 @@ class Hobbit(CachePolicy):
         run.copies = replicas_at_work(ctx.scenario.workload.batch, ready.layout)
         return run
 
+    def computed_counts(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Counts:
+        """Without the experts that every token of a pass skips."""
+        assert isinstance(placed, TwoCaches)
+        timed = routing.counts[placed.warm_up :]
+        return np.where(placed.wanted == SKIPPED, 0, timed).astype(timed.dtype)
+
     def prefill(
         self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState, mode: str, tokens: int
     ) -> Pass:

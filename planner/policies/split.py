@@ -129,6 +129,9 @@ class SplitPolicy(Policy):
         run.copies = replicas_at_work(ctx.scenario.workload.batch, ready.layout)
         return run
 
+    def computed_counts(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Counts:
+        return routing.counts[warm_up(routing.counts.shape[0]) :] if self.dynamic else routing.counts
+
     def prefill_modes(self, ctx: Context) -> tuple[str, ...]:
         """cpu: this policy's own rule, the CPU beside the GPU; stream: every expert that is not in HBM is sent."""
         return ("cpu", "stream")
