@@ -15,6 +15,8 @@ from planner.bound import bound
 from planner.computed_work import computed_work
 from planner.evaluate import Evaluation, evaluate
 from planner.placement import placement_record
+from planner.policies import get
+from planner.policies.base import Policy
 from planner.ranges import NO_RANGES, Ranges, ranges
 from planner.result import (
     Details,
@@ -29,13 +31,16 @@ from planner.scenario import Scenario
 from planner.sensitivity import marginals
 
 
-def plan(scenario: Scenario, *, with_ranges: bool = True, with_marginals: bool = True) -> Result:
+def plan(
+    scenario: Scenario, *, with_ranges: bool = True, with_marginals: bool = True, with_schedule: bool | None = None
+) -> Result:
     """Plan a scenario: placement, time, energy, cost, memory, and what they rest on.
 
     A plan that does not fit, or a policy whose parts the system lacks, is an answer (``headline.fits`` false, reasons
     given). Bad input raises PlanError, models.ModelError, hardware.HardwareError or planner.routing.RoutingError,
     each with one clear sentence. ``with_ranges`` and ``with_marginals`` switch off the evaluations with other figures
-    that give intervals and marginal values (for sweeps); nothing else depends on them.
+    that give intervals and marginal values (for sweeps); nothing else depends on them. ``with_schedule`` asks for the
+    report on the schedule (of policies that have one) apart from marginal values; None = together with them.
     """
     found = evaluate(scenario)
     spread = ranges(found) if with_ranges and found.fits else NO_RANGES
@@ -57,10 +62,15 @@ def plan(scenario: Scenario, *, with_ranges: bool = True, with_marginals: bool =
         capacity=found.capacity,
         assumptions=assumptions(found, spread),
         marginals=marginals(found) if with_marginals and found.fits else (),
-        details=_details(found, with_marginals and found.fits),
+        details=_details(found, found.fits and (with_marginals if with_schedule is None else with_schedule)),
         bound=bound(found) if with_marginals else None,
         warnings=found.warnings,
     )
+
+
+def reports_schedule(policy_id: str) -> bool:
+    """Whether a policy has a report on its schedule, which takes longer than its plan."""
+    return type(get(policy_id)).schedule_report is not Policy.schedule_report
 
 
 def _details(found: Evaluation, complete: bool) -> Details | None:

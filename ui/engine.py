@@ -1,8 +1,9 @@
-"""The one door to the engine: the figures at once, then the same Result again with ranges and marginal values.
+"""The one door to the engine: the figures at once, then the same Result again with more of it, ranges last.
 
-Both come from ``planner.plan``; ranges and marginal values need many more evaluations, so a thread computes them
-while the figures are already read. Results are immutable and shared by all sessions; they are kept by content (hash,
-engine, catalog), never by Streamlit's own hashing, which samples large arrays and would return stale results.
+All come from ``planner.plan``. A thread computes the rest while the figures are already read: first the report on a
+schedule, which takes a blink once compiled, then ranges and marginal values, which need many more evaluations. Results
+are immutable and shared by all sessions; they are kept by content (hash, engine, catalog), never by Streamlit's own
+hashing, which samples large arrays and would return stale results.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from concurrent.futures import TimeoutError as NotYetError
 from typing import cast
 
 import planner
+import planner.planning
 from hardware import HardwareError
 from models import ModelError
 from planner.errors import PlanError
@@ -45,6 +47,13 @@ def stamp() -> tuple[str, str]:
 def compute(scenario: Scenario, complete: bool) -> Result:
     """What stands between the pages and the engine; tests put another planner here."""
     return planner.plan(scenario, with_ranges=complete, with_marginals=complete)
+
+
+def compute_schedule(scenario: Scenario) -> Result | None:
+    """The figures with the report on the schedule, long before the ranges; None for a policy without one."""
+    if not planner.planning.reports_schedule(scenario.policy.id):
+        return None
+    return planner.plan(scenario, with_ranges=False, with_marginals=False, with_schedule=True)
 
 
 class _Kept:
@@ -111,7 +120,7 @@ def best(scenario: Scenario) -> tuple[Result, bool]:
     try:
         return job.result(PATIENCE_S), True
     except NotYetError:
-        return first, False
+        return _first.get(key) or first, False
     except Exception:
         LOG.exception("Ranges could not be computed")
         return first, True
@@ -122,6 +131,12 @@ def pending(key: Key) -> bool:
     with _jobs_lock:
         job = _jobs.get(key)
     return job is not None and not job.done()
+
+
+def is_newer(key: Key, shown: Result) -> bool:
+    """Whether more of a result is there than what is shown, although not all of it."""
+    newest = _first.get(key)
+    return newest is not None and newest is not shown
 
 
 def drop(key: Key) -> None:
@@ -158,6 +173,9 @@ def _job(key: Key, scenario: Scenario) -> Future[Result]:
 
 
 def _finish(key: Key, scenario: Scenario) -> Result:
+    part = compute_schedule(scenario)
+    if part is not None:
+        _first.put(key, part)
     result = compute(scenario, True)
     _complete.put(key, result)
     return result

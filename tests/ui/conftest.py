@@ -39,6 +39,7 @@ def invented(scenario: Scenario, complete: bool = True) -> Result:
 def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIERLINE_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(engine, "compute", invented)
+    monkeypatch.setattr(engine, "compute_schedule", lambda scenario: None)
     monkeypatch.setattr(engine, "PATIENCE_S", 20.0)
     engine.forget_all()
     library._open.clear()

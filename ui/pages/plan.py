@@ -31,7 +31,7 @@ def run() -> None:
     with guard("showing the answer"), st.container(key="answer"):
         head.show(result, complete)
     if result.headline.fits:
-        _fits(result)
+        _fits(result, complete)
     else:
         _does_not_fit(result)
     _foot(result)
@@ -87,7 +87,7 @@ def _notices() -> None:
         st.info(md(large), icon=":material/link_off:")
 
 
-def _fits(result: Result) -> None:
+def _fits(result: Result, complete: bool) -> None:
     where.show(result)
     time.show(result)
     left, right = st.columns(2, gap="large")
@@ -96,7 +96,7 @@ def _fits(result: Result) -> None:
     with right, guard("showing energy and money"):
         money.show(result)
     with guard("showing what the policy reports"):
-        reports.show(result)
+        reports.show(result, complete)
         ablation.show(result)
     simulate.show(result)
     with guard("showing the assumptions"):

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import streamlit as st
 
+from planner.planning import reports_schedule
 from planner.result import Details, QualityReport, Result, ScheduleReport, SelectorReport
-from planner.words.formats import data, seconds, share, significant
+from planner.words.formats import data, seconds, share, significant, trimmed
 from ui.sections.common import say, section
 from ui.tables import Row, Table
 
+LEFT = "Left on the table by the published refinement"
+WORDS = {"greedy": "first (greedy)"}
 
-def show(result: Result) -> None:
-    """The section; absent where the policy has nothing to tell."""
+
+def show(result: Result, complete: bool = True) -> None:
+    """The section; absent where the policy has nothing to tell. What is still computed says so in its place."""
     rows = _rows(result)
+    told = result.details.schedule if result.details else None
+    if told is None and not complete and reports_schedule(result.scenario.policy.id):
+        rows.insert(
+            0, Row(LEFT, ["\u2026"], "The improved schedule is being computed; the plan above does not wait for it.")
+        )
     if not rows:
         return
     with section("What this policy reports", "reports"):
@@ -50,13 +59,23 @@ def _seconds(value: float) -> str:
 
 
 def _schedule(report: ScheduleReport) -> Row:
-    note = (
-        f"One sampled step, all layers: {_seconds(report.published_s)} as published, {_seconds(report.improved_s)} "
-        f"improved, nothing below {_seconds(report.lower_bound_s or 0.0)} for this layout (proven). This plan uses the "
-        f"{report.mode} schedule; choose it under Formats, parallelism and options."
-    )
+    """How far the published refinement is from the improved schedule, and both from what is proven."""
     left = report.published_s / report.improved_s - 1.0 if report.improved_s > 0 else 0.0
-    return Row("Left on the table by the published refinement", [share(left)], note)
+    note = (
+        f"One sampled step, experts of all layers: {_seconds(report.published_s)} as published, "
+        f"{_seconds(report.improved_s)} improved."
+    )
+    if report.lower_bound_s:
+        gap = report.improved_s / report.lower_bound_s - 1.0
+        note += f" For this layout the improved one is proven to be {_within(gap)} of the best."
+    note += f" This plan uses the {WORDS.get(report.mode, report.mode)} schedule"
+    if report.gap is not None and report.mode != "improved":
+        note += f", {_within(report.gap)} of the best; improved can be chosen under Formats, parallelism and options"
+    return Row(LEFT, [share(left)], note + ".")
+
+
+def _within(gap: float) -> str:
+    return f"within {trimmed(100 * max(gap, 0.0), 2)}\u00a0%"
 
 
 def _selector(report: SelectorReport) -> Row:
