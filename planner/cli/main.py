@@ -42,6 +42,8 @@ COMMANDS: dict[str, Command] = {
     "show": Command("show", "count the parameters and bytes of a model or of a config.json"),
     "calibrate-losses": Command("losses", "measure the loss table of a model on its safetensors checkpoint"),
     "import-losses": Command("losses", "check a loss table and keep it for scenarios"),
+    "export-times": Command("times", "write the times of experts on GPU and CPU under policy trimoe as a table"),
+    "import-times": Command("times", "check a table of measured expert times and keep it for scenarios"),
     "validate": Command("validate", "hold published claims against the model"),
     "schema": Command("schema", "print the JSON schema of scenario and result"),
     "warm": Command("warm", "compile the numeric kernels ahead of the first plan"),

@@ -17,6 +17,7 @@ from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention, collective
 from planner.physics.memory import Ledger, host_tier
 from planner.physics.operation import Array, Phase, phase_times
+from planner.policies import trimoe_times
 from planner.policies.base import (
     TIER_CODE,
     Option,
@@ -39,6 +40,7 @@ from planner.policies.near_data import EXCLUSION, NDP_COMPUTE, buffer_notes, che
 from planner.policies.trimoe_costs import expert_costs, scheduling_problem
 from planner.policies.trimoe_layout import starting_layout
 from planner.policies.trimoe_pass import add_domains, add_hand_over
+from planner.policies.trimoe_times import TIME_TABLE
 from planner.result import ScheduleReport
 from planner.routing import RoutingState
 from planner.schedule import START_GREEDY, START_LAYOUT, ScheduleResult, schedule_layers
@@ -69,6 +71,7 @@ class TriMoe(Policy):
             "greedy: the first assignment alone",
             choices=("published", "improved", "greedy"),
         ),
+        TIME_TABLE,
         NDP_COMPUTE,
         EXCLUSION,
     )
@@ -80,6 +83,7 @@ class TriMoe(Policy):
 
     def check(self, ctx: Context) -> None:
         check_widths(ctx, "dimm_ndp", (w for w, _ in ctx.other_widths()))
+        trimoe_times.check(ctx)
 
     def ledger(
         self, ctx: Context, layout: Layout, kv_location: str, resident: int, batch: int, context_tokens: float
@@ -202,7 +206,7 @@ class TriMoe(Policy):
         )
 
     def plan_notes(self, ctx: Context) -> tuple[str, ...]:
-        return buffer_notes(ctx, "dimm_ndp")
+        return (*buffer_notes(ctx, "dimm_ndp"), *trimoe_times.notes(ctx))
 
     def describe(self, ctx: Context, ready: Prepared, placed: Placed | None) -> str:
         text = f"{ready.resident_per_layer} hot experts of each layer in HBM"

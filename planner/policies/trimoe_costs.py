@@ -12,6 +12,7 @@ from planner.physics.experts import Stored
 from planner.physics.operation import Array
 from planner.policies.base import Placed
 from planner.policies.near_data import host_read_rate
+from planner.policies.trimoe_times import on_cpu, on_gpu
 
 
 def expert_costs(ctx: Context, placed: Placed, counts: np.ndarray) -> dict[str, Any]:
@@ -26,19 +27,17 @@ def expert_costs(ctx: Context, placed: Placed, counts: np.ndarray) -> dict[str, 
     localised = placed.home >= 0
     host_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.bandwidth_bytes_per_s)
     cpu_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.cpu_bandwidth_bytes_per_s)
-    hot = experts.on_gpu(ctx, counts, ctx.gpu_width.expert_bytes, ctx.gpu_width.format, gpu.per_node)
-    fetched = experts.on_gpu(ctx, counts, stored.bytes, placed.widths[0].format, gpu.per_node)
+    hot = on_gpu(ctx, counts, ctx.gpu_width.expert_bytes, ctx.gpu_width.format)
+    fetched = on_gpu(ctx, counts, stored.bytes, placed.widths[0].format)
     link = np.maximum(stored.bytes / (ctx.machine.host_to_gpus_bytes_per_s), stored.bytes / host_rate)
-    on_cpu = experts.on_cpu(ctx, counts, stored)
-    read = stored.bytes / cpu_rate - stored.bytes / dram.cpu_bandwidth_bytes_per_s
-    on_cpu = experts.Work(on_cpu.compute_s, on_cpu.bytes_s + np.where(counts > 0, read, 0.0), on_cpu.overlap)
+    further_s = stored.bytes / cpu_rate - stored.bytes / dram.cpu_bandwidth_bytes_per_s
     near = experts.on_ndp(ctx, counts, stored, "dimm_ndp", str(ctx.option("ndp_compute", "gemv")))
     return {
         "hot": hot,
         "fetched": fetched,
         "link_s": link,
         "gpu_s": np.where(resident, hot.seconds, np.maximum(fetched.seconds, link)),
-        "cpu": on_cpu,
+        "cpu": on_cpu(ctx, counts, stored, placed.widths, further_s),
         "ndp": near,
         "ndp_s": np.where(localised & ~resident, near.seconds, np.inf),
     }
@@ -80,11 +79,9 @@ def expected_costs(ctx: Context, mean_tokens: Array, stored: Stored) -> tuple[Ar
 
     mean_tokens: float64 [layers, experts], as the results: an expert with a small mean load is hit in only some steps.
     """
-    gpu = ctx.machine.gpu
-    assert gpu is not None
     hit = 1.0 - np.exp(-mean_tokens)
     tokens = np.maximum(mean_tokens / np.maximum(hit, 1e-30), 1.0)
     width, mapping = ctx.gpu_width, str(ctx.option("ndp_compute", "gemv"))
-    hot = experts.on_gpu(ctx, tokens, width.expert_bytes, width.format, gpu.per_node).seconds
-    warm = experts.on_cpu(ctx, tokens, stored).seconds
+    hot = on_gpu(ctx, tokens, width.expert_bytes, width.format).seconds
+    warm = on_cpu(ctx, tokens, stored, [w for w, _ in ctx.other_widths()]).seconds
     return hit * hot, hit * warm, hit * experts.on_ndp(ctx, tokens, stored, "dimm_ndp", mapping).seconds
