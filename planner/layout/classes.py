@@ -16,11 +16,11 @@ HOT_TOKENS, WARM_TOKENS = 0.22, 0.70
 def classes(counts: np.ndarray, domain: np.ndarray) -> tuple[ClassReport, ...]:
     """Classes of a schedule and of its loads.
 
-    counts: int [steps, layers, experts], tokens. domain: int8, same shape, where the scheduler put each expert in each
-    step (0 GPU, 1 CPU, 2 NDP, -1 no tokens). By the cost model an expert belongs to a class step by step; under the
-    other definitions by its mean load over the steps, within its layer. Shares are over all layers together.
+    counts: int [steps, layers, experts], tokens. domain: int8, the same for all or the first steps, where the scheduler
+    put each expert (0 GPU, 1 CPU, 2 NDP, -1 no tokens). By the cost model an expert belongs to a class step by step;
+    under the other definitions by its mean load over the steps, within its layer. Shares are over all layers together.
     """
-    return (*_by_cost(counts, domain), *_by_maximum(counts), *_by_tokens(counts))
+    return (*_by_cost(counts[: domain.shape[0]], domain), *_by_maximum(counts), *_by_tokens(counts))
 
 
 def _by_cost(counts: np.ndarray, domain: np.ndarray) -> tuple[ClassReport, ...]:

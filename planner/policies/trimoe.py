@@ -41,7 +41,7 @@ from planner.policies.trimoe_costs import expert_costs, scheduling_problem
 from planner.policies.trimoe_layout import starting_layout
 from planner.policies.trimoe_pass import add_domains, add_hand_over
 from planner.policies.trimoe_times import TIME_TABLE
-from planner.result import ScheduleReport
+from planner.result import Details, ScheduleReport
 from planner.routing import RoutingState
 from planner.schedule import START_GREEDY, START_LAYOUT, ScheduleResult, schedule_layers
 from planner.step import Pass
@@ -204,6 +204,18 @@ class TriMoe(Policy):
             gap=used_s / bound_s - 1.0 if bound_s > 0 else None,
             moves_per_layer=float(published.moves.mean()),
         )
+
+    def details(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Details:
+        """Hot, warm and cold experts: by the domain that the schedule gives them, and by other definitions.
+
+        All sampled steps; the improved schedule, which takes seconds, is asked for the first one only.
+        """
+        from planner.layout.classes import classes
+
+        counts = routing.counts[:1] if ctx.option("schedule", "published") == "improved" else routing.counts
+        _, _, base = self.begin(ctx, ready, counts)
+        plan = self._schedule(ctx, placed, counts, expert_costs(ctx, placed, counts), base)
+        return Details(classes=classes(routing.counts, plan.domain.reshape(counts.shape)))
 
     def plan_notes(self, ctx: Context) -> tuple[str, ...]:
         return (*buffer_notes(ctx, "dimm_ndp"), *trimoe_times.notes(ctx))
