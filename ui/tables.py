@@ -32,6 +32,7 @@ class Row:
     badge: str = ""
     bold: bool = False
     strong: str = ""  # a part of the name that is set bold
+    more: Sequence[str] = ()  # paragraphs that unfold under what stands in small (with wide notes)
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,14 @@ class Table:
     rows: Sequence[Row]
     muted: frozenset[int] = field(default_factory=frozenset)
     wide_notes: bool = False  # what stands in small takes the whole width, as a line of its own
+    stacked: bool = False  # on a phone the name takes the whole width too, and the cells stand under it
 
     def html(self) -> str:
         """The table as HTML; the caption is for screen readers."""
         head = "".join(self._head())
+        stacked = f' tl-stacked" style="--n:{len(self.head) - 1}' if self.stacked else ""
         return (
-            f'<div class="tl-scroll"><table class="tl-table"><caption>{escape(self.caption)}</caption>'
+            f'<div class="tl-scroll"><table class="tl-table{stacked}"><caption>{escape(self.caption)}</caption>'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(self._row(row) for row in self.rows)}</tbody></table></div>"
         )
 
@@ -80,18 +83,28 @@ class Table:
             for index, cell in enumerate(row.cells)
         )
         bold = ' class="tl-bold"' if row.bold else ""
-        if row.small and self.wide_notes:
+        if (row.small or row.more) and self.wide_notes:
             span = len(self.head)
+            paragraphs = "".join(f"<p>{escape(text)}</p>" for text in row.more)
+            unfolds = (
+                f'<details class="tl-more"><summary>{escape(row.small or "More")}</summary>{paragraphs}</details>'
+                if row.more
+                else escape(row.small)
+            )
+            above = "tl-above tl-bold" if row.bold else "tl-above"
             return (
-                f'<tr class="tl-above"><th scope="row"><div>{swatch}<span>{name}</span></div></th>{cells}</tr>'
-                f'<tr><td colspan="{span}" class="tl-beneath">{escape(row.small)}</td></tr>'
+                f'<tr class="{above}"><th scope="row"><div>{swatch}<span>{name}</span></div></th>{cells}</tr>'
+                f'<tr><td colspan="{span}" class="tl-beneath">{unfolds}</td></tr>'
             )
         return f'<tr{bold}><th scope="row"><div>{swatch}<span>{name}</span></div></th>{cells}</tr>'
 
     def csv(self) -> str:
-        """The same rows as CSV, with what stands in small as a last column."""
+        """The same rows as CSV, with what stands in small or unfolds as a last column."""
         head = [text or f"{self.head[index - 1]}, share" for index, text in enumerate(self.head)]
-        return to_csv([*head, "note"], [[row.name, *row.cells, row.small] for row in self.rows])
+        return to_csv(
+            [*head, "note"],
+            [[row.name, *row.cells, " ".join(filter(None, [row.small, *row.more]))] for row in self.rows],
+        )
 
 
 def to_csv(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -68,16 +68,3 @@ def test_plan_page_shows_bound_selector_and_ablation(app: Open) -> None:
     at.run(timeout=120)
     assert not at.exception
     assert "placement only" in html(at)
-
-
-def test_claims_page_shows_every_row_and_filters_by_verdict() -> None:
-    from validation.published import snapshot
-
-    def script() -> None:
-        from ui.app import main
-
-        main("claims")
-
-    at = AppTest.from_function(script, default_timeout=60).run()
-    assert not at.exception
-    assert all(row.id in html(at) for row in snapshot().rows)

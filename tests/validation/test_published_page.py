@@ -13,8 +13,9 @@ import pytest
 from planner import ENGINE_VERSION
 from planner.cli.main import main
 from validation.published import counts, snapshot
+from validation.published.claims import claims
 from validation.published.compact import compact_json
-from validation.published.table import markdown, number, percent, published
+from validation.published.table import markdown, number, percent, published, readme_with
 
 PAGE = Path(__file__).parents[2] / "docs" / "published_claims.md"
 AGAIN = "write it again: python -m validation.published"
@@ -50,6 +51,19 @@ def test_the_page_shows_every_claim_and_constant():
     text = PAGE.read_text(encoding="utf-8")
     assert all(f"\n### {row.id}: " in text and f"| {row.id} |" in text for row in snapshot().rows)
     assert "| eta |" in text and "| klotski_batches |" in text and "recorded, K = 2" in text
+
+
+def test_the_readme_says_what_the_stored_run_says():
+    text = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    assert text == readme_with(text, snapshot().rows), AGAIN
+    found = counts(snapshot().rows)
+    assert f"Of {len(snapshot().rows)} published figures" in text and "(docs/published_claims.md)" in text
+    assert f"reproduces {found['reproduced']} within" in " ".join(text.split())
+
+
+def test_every_claim_says_what_decides_in_one_short_sentence():
+    for each in claims():
+        assert 10 < len(each.short) <= 110 and each.short.endswith(".") and ". " not in each.short, each.id
 
 
 def test_figures_as_text():

@@ -1,4 +1,4 @@
-"""Writes the stored run and its page anew: ``python -m validation.published [--fit]``.
+"""Writes the stored run, its page and the summary in the README anew: ``python -m validation.published [--fit]``.
 
 With ``--fit`` the fitted constants of the calibrations are fitted and written first.
 """
@@ -17,9 +17,10 @@ from validation.published.expressions import Run
 from validation.published.fit import FITS, residency
 from validation.published.predict import rows
 from validation.published.store import snapshot
-from validation.published.table import markdown
+from validation.published.table import markdown, readme_with
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "published_claims.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE, README = ROOT / "docs" / "published_claims.md", ROOT / "README.md"
 
 
 def refit() -> None:
@@ -50,7 +51,8 @@ def main(arguments: list[str]) -> int:
 
     store.FILE.write_text(store.text(rows(progress=progress)), encoding="utf-8")
     PAGE.write_text(markdown(snapshot().rows, ENGINE_VERSION), encoding="utf-8")
-    sys.stderr.write(f"\nwrote {store.FILE.name} and {PAGE.name}\n")
+    README.write_text(readme_with(README.read_text(encoding="utf-8"), snapshot().rows), encoding="utf-8")
+    sys.stderr.write(f"\nwrote {store.FILE.name}, {PAGE.name} and the summary in {README.name}\n")
     return 0
 
 

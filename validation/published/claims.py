@@ -38,6 +38,7 @@ class Claim:
     main: Prediction
     alternatives: tuple[Prediction, ...]
     verdict: Verdict | None  # where it does not follow from the error
+    short: str  # what decides, in one short sentence
     arithmetic: str
 
 
@@ -75,6 +76,7 @@ def _claim(row: dict[str, Any]) -> Claim:
             for a in row["alternatives"]
         ),
         verdict=row.get("verdict"),
+        short=row["short"],
         arithmetic=row["arithmetic"],
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from planner.words.formats import significant, trimmed
@@ -68,6 +69,34 @@ def summary(rows: Sequence[ClaimRow]) -> str:
     """Counts by verdict in one sentence."""
     found = [f"{n} {verdict.replace('_', ' ')}" for verdict, n in counts(rows).items() if n]
     return f"{len(rows)} claims: {', '.join(found)}."
+
+
+README_FROM, README_TO = "<!-- claims: written by `python -m validation.published` -->\n", "<!-- end of claims -->\n"
+
+
+def readme(rows: Sequence[ClaimRow]) -> str:
+    """The paragraph of the README: the counts, what they mean, and where all rows are."""
+    found = counts(rows)
+    text = (
+        f"Of {len(rows)} published figures of the two papers and their baselines, the model reproduces "
+        f"{found['reproduced']} within 10 % and a further {found['near']} within 25 %; {found['calibrated']} are "
+        "labelled calibrated because constants were fitted to them, and "
+        f"{found['not_modelled']} lie outside the model. "
+        f"{found['not_reproduced']} are not reproduced and {found['not_physical']} are not physical, each with the "
+        "arithmetic. Where a figure hangs on one unpublished choice, it is shown under each, and no paper's constants "
+        "act outside their named calibration: [all rows](docs/published_claims.md), "
+        "`python -m planner validate published`, or the Claims page."
+    )
+    return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def readme_with(text: str, rows: Sequence[ClaimRow]) -> str:
+    """The whole README with that paragraph between its marks. Raises ValueError without them."""
+    before, first, rest = text.partition(README_FROM)
+    _, last, after = rest.partition(README_TO)
+    if not first or not last:
+        raise ValueError("README.md has no marks for the summary of the claims")
+    return before + first + readme(rows) + last + after
 
 
 def lines(rows: Sequence[ClaimRow]) -> list[tuple[str, ...]]:
