@@ -199,19 +199,49 @@ def _add_activations(
     attention.add_latency(run, spread(ctx, commands))
 
 
+def channel_s(ctx: Context, values_bytes: Array, home: NDArray[np.int16]) -> Array:
+    """Seconds of the busiest host channel while bytes [samples, layers, experts] leave the DIMMs that they lie on.
+
+    DIMM d is on channel d modulo the channels. An expert on one DIMM never leaves it faster than its channel; several
+    on different channels leave side by side. A unit that stands for more than a channel's DIMMs has all of their
+    channels. Shape [samples, layers].
+    """
+    dram = ctx.machine.dram
+    assert dram is not None
+    groups = max(min(dram.channels, ndp_of(ctx, "dimm_ndp").units), 1)
+    on = np.where(home >= 0, home % groups, -1).astype(np.int16)
+    return per_unit(values_bytes, on, groups).max(axis=0) * groups / dram.bandwidth_bytes_per_s
+
+
 def add_moved(
-    ctx: Context, run: Pass, phase: Phase, kind: str, stored: Stored, fmt: str, counts: Counts, moved: NDArray[np.bool_]
+    ctx: Context,
+    run: Pass,
+    phase: Phase,
+    kind: str,
+    stored: Stored,
+    fmt: str,
+    counts: Counts,
+    moved: NDArray[np.bool_],
+    home: NDArray[np.int16] | None = None,
 ) -> None:
-    """Experts moved to the GPU for this pass: all transfers, then the compute of the last one (MoNDE's PMove side)."""
+    """Experts moved to the GPU for this pass: all transfers, then the compute of the last one (MoNDE's PMove side).
+
+    home: the DIMM that each expert lies on, whose channel limits its transfer; None: each is divided over all of them.
+    """
     gpu = ctx.machine.gpu
     assert gpu is not None
-    crossing = spread(ctx, np.where(moved, stored.bytes, 0.0).sum(axis=2))[None]
+    leaving = np.where(moved, stored.bytes, 0.0)
+    crossing = spread(ctx, leaving.sum(axis=2))[None]
     if kind == "cxl_ndp":
         add_cxl_to_gpu(ctx, run, phase, crossing)
         lane = "cxl_link"
     else:
         attention.add_host_to_gpu(ctx, run, phase, "link", crossing)
         lane = "link"
+        if home is not None:
+            over_pcie = leaving.sum(axis=2) / ctx.machine.host_to_gpus_bytes_per_s
+            behind = np.maximum(channel_s(ctx, leaving, home) - over_pcie, 0.0)
+            phase.add("link", "link", "dram", spread(ctx, behind))
     work = experts.on_gpu(ctx, counts, stored.bytes, fmt, gpu.per_node).only(moved)
     seconds = work.seconds
     phase.add(
@@ -257,7 +287,7 @@ def near_data_pass(
     moved = moved_hot(ctx, counts, resident, kind) if move else np.zeros(counts.shape, bool)
     reads = None
     if move and moved.any():
-        add_moved(ctx, run, phase, kind, stored, fmt, counts, moved)
+        add_moved(ctx, run, phase, kind, stored, fmt, counts, moved, home)
         reads = np.where(moved, stored.bytes, 0.0)
     add_ndp(ctx, run, phase, kind, stored, counts, ~resident & ~moved, home, reads)
     attention.add_head(ctx, run, rows, layout)

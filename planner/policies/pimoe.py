@@ -136,7 +136,8 @@ class PiMoe(Policy):
         add_residents(ctx, run, phase, counts, placed.resident, layout)
         moved = self.moved(ctx, placed, counts, _gpu_s(ctx, phase, counts.shape[0]))
         fmt = placed.widths[0].format
-        add_moved(ctx, run, phase, kind, placed.stored, fmt, counts, moved)
+        home = None if self._sharded(ctx) else placed.home
+        add_moved(ctx, run, phase, kind, placed.stored, fmt, counts, moved, home)
         reads = np.where(moved, placed.stored.bytes, 0.0)
         mask = ~placed.resident & ~moved
         add_ndp(ctx, run, phase, kind, placed.stored, counts, mask, placed.home, reads, sharded=self._sharded(ctx))
