@@ -211,6 +211,11 @@ class Context:
         return float(sum(a**i for i in range(self.tokens_per_sequence)))
 
     @property
+    def request_steps(self) -> int:
+        """Decode passes after which a request has all its output."""
+        return max(1, round(self.scenario.workload.output_tokens / self.accepted_per_pass))
+
+    @property
     def new_prompt_tokens(self) -> int:
         """Prompt tokens that are computed: those not found in the prefix cache, at least one."""
         w = self.scenario.workload

@@ -126,6 +126,7 @@ def _routing(ctx: Context, policy: Policy, ready: Prepared, quick: bool) -> Rout
         ctx.scenario.workload.prompt_tokens,
         prefill_tokens(ctx),
         steps,
+        ctx.request_steps if policy.ordered else 0,
     )
     if not quick or steps <= QUICK_STEPS:
         return state

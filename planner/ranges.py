@@ -21,6 +21,8 @@ PRICED_PATHS = ("chassis.psu_factor",)
 TIMED_WATTS = ("gpu.power_limit_w", "gpu.tdp_w")
 SIGMA = "routing.sigma"
 SIGMA_RANGE = (0.5, 1.0)
+LOCALITY = "routing.locality"
+LOCALITY_RANGE = (0.2, 0.7)
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,9 @@ def ranges(found: Evaluation) -> Ranges:
         at_high = _changed(found, quick, reference, path, high)
         moves[path] = {key: (at_low.get(key, 0.0), at_high.get(key, 0.0)) for key in base}
     if found.ctx.scenario.routing.source == "generated":
-        moves[SIGMA] = _sigma(found, reference)
+        moves[SIGMA] = _routed(found, reference, "sigma", SIGMA_RANGE)
+        if found.policy.ordered:
+            moves[LOCALITY] = _routed(found, reference, "locality", LOCALITY_RANGE)
     return Ranges({key: _combined(value, [m[key] for m in moves.values()]) for key, value in base.items()}, moves)
 
 
@@ -84,13 +88,15 @@ def _changed(
     return _relative(changed.figures(), reference)
 
 
-def _sigma(found: Evaluation, reference: Mapping[str, float]) -> dict[str, Interval]:
-    """Skew of the generated load: from a balanced mix to a single domain."""
+def _routed(
+    found: Evaluation, reference: Mapping[str, float], name: str, ends: tuple[float, float]
+) -> dict[str, Interval]:
+    """One figure of the generated routing at both ends of its range: skew, or how alike consecutive steps are."""
     scenario = found.ctx.scenario
     sides = []
-    for edge, bound in zip(SIGMA_RANGE, (min, max), strict=True):
-        sigma = bound(edge, scenario.routing.sigma)
-        routing = scenario.routing.model_copy(update={"sigma": sigma})
+    for edge, bound in zip(ends, (min, max), strict=True):
+        value = bound(edge, getattr(scenario.routing, name))
+        routing = scenario.routing.model_copy(update={name: value})
         changed = evaluate(scenario.model_copy(update={"routing": routing}), quick=True)
         sides.append(_relative(changed.figures(), reference))
     return {key: (sides[0].get(key, 0.0), sides[1].get(key, 0.0)) for key in reference}

@@ -110,6 +110,14 @@ class RoutingChoice(Part):
     sigma_phase: Annotated[float, Field(ge=0, le=4, allow_inf_nan=False)] = Field(
         0.34, description="standard deviation of ln(load) between prefill and decode (0.34 gives cosine 0.89)"
     )
+    locality: Share = Field(
+        0.55,
+        description="probability that a choice repeats one of an earlier token of its request, for policies whose "
+        "cache depends on history (generated; 0.55 as measured on DeepSeek-V2-Lite)",
+    )
+    drift_share: Share = Field(
+        0.2, description="share of the variance of ln(load) that drifts over their steps (generated; assumed)"
+    )
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of the generator")
     steps: int = Field(
         0, ge=0, le=1024, description="decode steps sampled; 0 = automatic (at least 32 at batch 16 and below)"

@@ -85,6 +85,7 @@ class Policy(ABC):
     default_bits: ClassVar[float | None] = None
     kv_choices: ClassVar[tuple[str, ...]] = ("gpu", "host")
     notes: ClassVar[tuple[str, ...]] = ()
+    ordered: ClassVar[bool] = False  # what a pass finds depends on those before it: timed on steps in order
 
     # --- before routing --------------------------------------------------------------------------------------------
     def layout(self, ctx: Context) -> Layout:

@@ -7,9 +7,10 @@ each once per pass, and then stay as long as the eviction rule lets them. A laye
     t_attention + max( t_dense + t_shared + sum of t_expert over all hit,  missing x bytes / B_link + t_last )
 
 where t_last is the compute of the last expert to arrive (the one with the fewest tokens goes last) and everything goes
-through the one physics. The cache is simulated on the ordered passes of the routing (:mod:`planner.cache_kernel`): it
-starts with the experts that the prefill of the same sequences used most, the first quarter of the passes is warm-up
-and not timed.
+through the one physics. The cache is simulated (:mod:`planner.cache_kernel`) on decode steps in order, with the
+locality, the drift and the turnover of requests that the scenario states, or a trace's own
+(:mod:`planner.routing.sequence`): it starts with the experts that the prefill of the same sequences used most, the
+first quarter of the passes is warm-up and not timed.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ LEAST_SMALL_PASSES = 48
 PASS_TOKENS, PASS_CELLS = 4096, 2**19
 """Work that the history is cut to: sequences, and passes x layers x experts."""
 NOTES = (
-    "The cache is simulated on ordered decode passes; it starts with the experts that prefill used most, and the "
-    "first quarter of the passes is warm-up and not timed.",
+    "The cache is simulated on decode steps in order, with the locality and turnover of the routing; it starts with "
+    "the experts that prefill used most, and the first quarter of the passes is warm-up and not timed.",
     "Cached copies have the form in which host memory stores the experts; the originals stay there.",
 )
 
@@ -80,6 +81,7 @@ class CachePolicy(Policy):
     """All experts in host memory, some of them cached in HBM; the GPU computes them all."""
 
     needs = ("gpu", "host", "pcie")
+    ordered = True
     notes: ClassVar[tuple[str, ...]] = NOTES
 
     # --- memory ----------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ class Dali(SplitPolicy):
     )
     source = "DALI (arXiv 2602.03495)"
     dynamic = True
+    ordered = True
     options = (
         Option(
             "prefetch", "int", 1, "experts of the next layer that are prefetched (Mixtral: 1); 0 = none", low=0, high=64

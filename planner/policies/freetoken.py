@@ -39,6 +39,7 @@ class FreeToken(SplitPolicy):
     )
     source = "FreeToken (arXiv 2608.16157), released code; the paper's abstract"
     dynamic = True
+    ordered = True
     per_layer = False
     options = (
         Option(

@@ -32,6 +32,7 @@ class HybriMoe(SplitPolicy):
     )
     source = "HybriMoE (arXiv 2504.05897) and its released code"
     dynamic = True
+    ordered = True
     options = (
         Option("prefetch_layers", "int", 3, "layers ahead for which experts are prefetched; 0 = none", low=0, high=8),
         ACCURACY,

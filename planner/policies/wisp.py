@@ -115,7 +115,7 @@ class Wisp(CachePolicy):
         state = routing_state(
             ctx.scenario.routing, ctx.arch.id, ctx.moe_layers, ctx.experts, ctx.top_k, sequences,
             ctx.tokens_per_sequence, ctx.scenario.workload.prompt_tokens, 1,
-            ctx.scenario.routing.steps or history(ctx.moe_layers, ctx.experts, sequences),
+            ctx.scenario.routing.steps or history(ctx.moe_layers, ctx.experts, sequences), ctx.request_steps,
         )  # fmt: skip
         return learnt_hits(state)
 

@@ -1,8 +1,8 @@
 """Hundreds of decode steps in order: popularity drifts, requests end and others take their place.
 
-:func:`routing_sequence` is for what depends on history (load prediction, migration, caches); a plan is timed on the
-independent steps of :func:`planner.routing.routing_state`. Generated requests are the same ones as there (numbers 0 to
-batch - 1), begun at random points of their output; each next one is new.
+:func:`routing_sequence` is for what depends on history (load prediction, migration, caches); a plan whose policy keeps
+nothing from step to step is timed on the independent steps of :func:`planner.routing.routing_state`. Generated requests
+are the same ones as there (numbers 0 to batch - 1), begun at random points of their output; each next one is new.
 """
 
 from __future__ import annotations
@@ -94,14 +94,13 @@ def routing_sequence(
         if not 0.0 <= share <= 1.0:
             raise RoutingError(f"{name} is {share:g}; it is a share from 0 to 1.")
     model = model_id if choice.source == "trace" else ""
-    return _sequence(
+    return _kept(
         choice, model, layers, experts, top_k, batch, tokens_per_request, steps, float(drift_share),
         float(step_correlation), float(locality), request_steps,
     )  # fmt: skip
 
 
-@lru_cache(maxsize=2)
-def _sequence(
+def ordered_steps(
     choice: RoutingChoice,
     model_id: str,
     layers: int,
@@ -115,6 +114,7 @@ def _sequence(
     locality: float,
     request_steps: int,
 ) -> Sequence:
+    """:func:`routing_sequence` without checks, nothing kept."""
     slots = min(batch, max(1, PASS_TOKENS // tokens))
     warnings: tuple[str, ...] = ()
     if slots < batch:
@@ -155,6 +155,9 @@ def _sequence(
         locality=locality,
         warnings=warnings,
     )
+
+
+_kept = lru_cache(maxsize=2)(ordered_steps)
 
 
 def _schedule(
@@ -226,4 +229,4 @@ def _recorded(
 
 def forget() -> None:
     """Drop the kept results (benchmarks)."""
-    _sequence.cache_clear()
+    _kept.cache_clear()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
+from dataclasses import replace
 
+from planner.routing.drift import STEP_CORRELATION
 from planner.routing.generator import generate
+from planner.routing.sequence import ordered_steps
 from planner.routing.state import RoutingError, RoutingState
 from planner.routing.trace import trace_state
 from planner.scenario import RoutingChoice
@@ -35,11 +38,14 @@ def routing_state(
     prompt_tokens: int,
     prefill_tokens: int,
     steps: int,
+    request_steps: int = 0,
 ) -> RoutingState:
     """Expert load of a workload on a model.
 
     layers: MoE layers. batch: sequences that decode at once. tokens_per_request: 1, or 1 + drafted tokens of a verify
     pass. prefill_tokens: tokens of one prefill pass. steps: decode passes to sample (see :func:`automatic_steps`).
+    request_steps: 0 for independent passes of the same requests; else the passes follow each other in order, with the
+    locality and the drift of ``choice``, and a request ends after so many (a trace has its own order and lengths).
     The result follows from the arguments alone. Thread-safe; results are kept up to 128 MiB, the least recently used
     dropped first. Raises RoutingError with a sentence (a trace of another model, an unknown trace, a size below 1).
     """
@@ -52,7 +58,10 @@ def routing_state(
             raise RoutingError(f"{name} is {value}; routing needs a whole number of at least 1.")
     if top_k > experts:
         raise RoutingError(f"top_k is {top_k}; a layer has {experts} experts, so at most {experts} can be chosen.")
-    key = f"{choice.model_dump_json()}|{model_id if choice.source == 'trace' else ''}|{sorted(sizes.items())}"
+    key = (
+        f"{choice.model_dump_json()}|{model_id if choice.source == 'trace' else ''}|{sorted(sizes.items())}|"
+        f"{request_steps}"
+    )
     with _lock:
         known = _states.get(key)
         if known is not None:
@@ -63,10 +72,7 @@ def routing_state(
     if known is not None:
         return known.result()
     try:
-        if choice.source == "trace":
-            state = trace_state(choice, model_id, **sizes)
-        else:
-            state = generate(choice, **sizes)
+        state = _state(choice, model_id, sizes, request_steps)
     except BaseException as error:
         with _lock:
             _states.pop(key, None)
@@ -75,6 +81,21 @@ def routing_state(
     mine.set_result(state)
     _trim()
     return state
+
+
+def _state(choice: RoutingChoice, model_id: str, sizes: dict[str, int], request_steps: int) -> RoutingState:
+    once = {**sizes, "steps": 1} if request_steps else sizes  # its passes are not used where others follow in order
+    state = trace_state(choice, model_id, **once) if choice.source == "trace" else generate(choice, **once)
+    if not request_steps:
+        return state
+    uniform = choice.source == "uniform"
+    found = ordered_steps(
+        choice, model_id, sizes["layers"], sizes["experts"], sizes["top_k"], sizes["batch"],
+        sizes["tokens_per_request"], sizes["steps"], 0.0 if uniform else choice.drift_share, STEP_CORRELATION,
+        0.0 if uniform else choice.locality, request_steps,
+    )  # fmt: skip
+    warnings = tuple(dict.fromkeys((*state.warnings, *found.warnings)))
+    return replace(state, counts=found.counts, learned_on=f"{state.learned_on} {found.source}", warnings=warnings)
 
 
 def _trim() -> None:

@@ -28,6 +28,8 @@ LABELS: dict[str, tuple[str, str]] = {
     "routing.domain_share": ("Domain share", "share of the variance"),
     "routing.sigma_request": ("Request σ", "std of ln(load)"),
     "routing.sigma_phase": ("Phase σ", "std of ln(load)"),
+    "routing.locality": ("Locality", "probability"),
+    "routing.drift_share": ("Drift share", "share of the variance"),
     "routing.seed": ("Seed", ""),
     "routing.steps": ("Sampled steps", "steps"),
     "policy.id": ("Policy", ""),

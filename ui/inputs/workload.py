@@ -118,7 +118,7 @@ def _routing() -> None:
             caption(f"Source: {trace.source}")
         if source == "generated":
             choice("routing.distribution")
-            for row in (("sigma", "domain_share"), ("sigma_request", "sigma_phase")):
+            for row in (("sigma", "domain_share"), ("sigma_request", "sigma_phase"), ("locality", "drift_share")):
                 for column, name in zip(pair(), row, strict=True):
                     with column:
                         number(f"routing.{name}", edited=state.value(f"routing.{name}") != baseline[f"routing.{name}"])
