@@ -156,3 +156,22 @@ class LossChoice:
         about = get(self.digest).provenance
         other = f"; measured on {about.model}, not on {model_id}" if about.model and about.model != model_id else ""
         return f"loss table {self.digest[:12]}: {about.source}{other}"
+
+    def facts(self, model_id: str) -> tuple[tuple[str, str], ...]:
+        """Label and sentence of a table's provenance, for the reports of a result; nothing for the surrogate."""
+        if not self.digest:
+            return ()
+        table = get(self.digest)
+        about = table.provenance
+        words = [
+            f"{about.source[:1].upper()}{about.source[1:]}",
+            f"quantised by {about.method}" if about.method else "",
+            f"activations: {about.calibration}" if about.calibration else "",
+            f"groups of {about.group_size} weights" if about.group_size else "",
+            f"measured on {about.model}, not on {model_id}" if about.model and about.model != model_id else "",
+            ", ".join(part for part in (about.software, about.date) if part),
+            *about.notes,
+            f"digest {self.digest[:12]}",
+        ]
+        text = "; ".join(word.rstrip(". ") for word in words if word)
+        return (("Loss table", f"{text}."),)

@@ -183,7 +183,11 @@ class ContextAware(Policy):
         if budget is None:
             return None
         chosen = select(ctx, scores(ctx, routing), placed.resident, budget)
-        return Details(selector=chosen.report, quality=predicted_quality(ctx, routing, placed.resident, chosen))
+        return Details(
+            selector=chosen.report,
+            quality=predicted_quality(ctx, routing, placed.resident, chosen),
+            facts=loss_choice(ctx).facts(ctx.arch.id),
+        )
 
     def plan_notes(self, ctx: Context) -> tuple[str, ...]:
         notes = [f"Losses of the bit-width selector: {loss_choice(ctx).sentence(ctx.arch.id)}."]

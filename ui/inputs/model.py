@@ -43,7 +43,7 @@ def show_group() -> None:
         label_visibility="collapsed",
         on_change=_chosen,
     )
-    arch, fault = _architecture()
+    arch, fault = architecture()
     if arch is None:
         caption(fault or "")
     else:
@@ -63,7 +63,8 @@ def _name(entries: Mapping[str, CatalogEntry], pasted: str, value: str) -> str:
     return f"{entry.group} \u00b7 {entry.name}" + ("" if entry.plannable else " (counts only)")
 
 
-def _architecture() -> tuple[Architecture | None, str | None]:
+def architecture() -> tuple[Architecture | None, str | None]:
+    """The model of the open scenario as read from its config; None and why where it cannot be read."""
     chosen = state.current().model
     try:
         if chosen.config is not None:

@@ -12,6 +12,7 @@ from planner.policies import Option, PolicyEntry, catalog
 from planner.words import labels
 from planner.words.formats import listing, trimmed
 from ui import state, typed
+from ui.inputs import losses
 from ui.inputs.fields import caption, choice, group, mark, number, pair, show_fault, switch
 
 NEEDS = {
@@ -104,6 +105,9 @@ def _details(edited: dict[str, bool]) -> None:
 
 
 def _option(option: Option) -> None:
+    if option.name == losses.OPTION:
+        losses.show(option, _set)
+        return
     path = f"{OPTIONS}.{option.name}"
     key = f"in.{path}"
     stored = state.value(path)
@@ -124,6 +128,10 @@ def _option(option: Option) -> None:
     else:
         kept = state.typed(path)
         st.session_state[key] = kept if kept is not None else typed.plain(value)
+        if option.type == "text":
+            st.text_input(label, key=key, help=text, max_chars=200, on_change=_option_chosen, args=(option,))
+            show_fault(path, typed.plain(value))
+            return
         text += f" Takes {_accepts(option)}. Default {typed.plain(option.default)}."
         st.text_input(label, key=key, help=text, on_change=_option_typed, args=(option,))
         show_fault(path, typed.plain(value))
