@@ -23,7 +23,7 @@ class Swatch:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its header, what stands under it in small, and its cells."""
+    """One row: its header, what stands under it in small, and its cells (none: the heading of the rows after it)."""
 
     name: str
     cells: Sequence[str]
@@ -83,6 +83,8 @@ class Table:
             for index, cell in enumerate(row.cells)
         )
         bold = ' class="tl-bold"' if row.bold else ""
+        if not row.cells and not row.small and len(self.head) > 1:  # the heading of the rows that follow
+            return f'<tr{bold}><th scope="rowgroup" colspan="{len(self.head)}">{name}</th></tr>'
         if (row.small or row.more) and self.wide_notes:
             span = len(self.head)
             paragraphs = "".join(f"<p>{escape(text)}</p>" for text in row.more)
@@ -101,10 +103,11 @@ class Table:
     def csv(self) -> str:
         """The same rows as CSV, with what stands in small or unfolds as a last column."""
         head = [text or f"{self.head[index - 1]}, share" for index, text in enumerate(self.head)]
-        return to_csv(
-            [*head, "note"],
-            [[row.name, *row.cells, " ".join(filter(None, [row.small, *row.more]))] for row in self.rows],
-        )
+        rows = []
+        for row in self.rows:
+            blanks = [""] * (len(self.head) - 1 - len(row.cells))
+            rows.append([row.name, *row.cells, *blanks, " ".join(filter(None, [row.small, *row.more]))])
+        return to_csv([*head, "note"], rows)
 
 
 def to_csv(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

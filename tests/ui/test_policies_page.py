@@ -67,4 +67,9 @@ def test_plan_page_shows_bound_selector_and_ablation(app: Open) -> None:
     at.button(key="run-ablation").click()
     at.run(timeout=120)
     assert not at.exception
-    assert "placement only" in html(at)
+    text = html(at)
+    assert "Placement only" in text
+    assert "Placement alone gives" in text
+    for group in ("Alpha", "K, hot experts per layer", "Hot set", "Budgets"):
+        assert f">{group}</th>" in text
+    assert not [button for button in at.button if button.key == "run-ablation"]

@@ -6,7 +6,7 @@ import streamlit as st
 
 from planner.planning import reports_schedule
 from planner.result import Details, QualityReport, Result, ScheduleReport, SelectorReport
-from planner.words.formats import data, seconds, share, significant, trimmed
+from planner.words.formats import capital, data, seconds, share, significant, trimmed
 from ui.sections.common import say, section
 from ui.tables import Row, Table
 
@@ -83,7 +83,7 @@ def _selector(report: SelectorReport) -> Row:
     common = max(tuples, key=lambda c: tuples[c])
     how = "weighted by importance" if report.weighted else "not weighted"
     note = (
-        f"{report.method} search, {report.scope}, losses {how}; most layers give {common[0]}, {common[1]}, "
+        f"{capital(report.method)} search, {report.scope}, losses {how}; most layers give {common[0]}, {common[1]}, "
         f"{common[2]} and {common[3]} experts 4, 3, 2 and 1 bit. Losses: {report.loss_source}."
     )
     return Row(

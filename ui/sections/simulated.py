@@ -154,8 +154,8 @@ def _classes(found: Simulation) -> Table:
     rows: list[Row] = []
     for definition in dict.fromkeys(item.definition for item in found.classes):
         group = [item for item in found.classes if item.definition == definition]
-        doubt = "" if group[0].supported else "No support in the source."
-        rows.append(Row(f"By {definition}", ["", ""], doubt, bold=not doubt))
+        doubt = "" if group[0].supported else "; no support in the source"
+        rows.append(Row(f"By {definition}{doubt}", [], bold=True))
         rows.extend(Row(item.name, [share(item.expert_share), share(item.token_share)]) for item in group)
     return Table("Classes of experts", ["Class", "Experts", "Tokens"], rows, wide_notes=True)
 
