@@ -11,6 +11,7 @@ import numpy as np
 
 from models import formats
 from planner.context import Context, Width
+from planner.errors import PlanError
 from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention
 from planner.physics.experts import Stored
@@ -54,6 +55,12 @@ class ContextAware(Policy):
     )
 
     def check(self, ctx: Context) -> None:
+        bits = ctx.scenario.policy.weight_bits
+        if ctx.scenario.policy.expert_format is None and bits is not None and bits > 4 and bits not in (8, 16):
+            raise PlanError(
+                f"policy.weight_bits is {bits:g}; the selector takes a mean from 1 to 4 bits (the nearest is 4), and 8 "
+                "or 16 store every expert outside HBM alike."
+            )
         if self._budget(ctx) is None:
             check_widths(ctx, "cxl_ndp", (w for w, _ in ctx.other_widths()))
         if ctx.option("keep_originals", True):
