@@ -21,6 +21,7 @@ from planner.policies.context_selection import (
     BIT_OPTIONS,
     HOT_OPTIONS,
     SELECTED_BITS,
+    budget_facts,
     hot_set,
     loss_choice,
     predicted_quality,
@@ -186,14 +187,17 @@ class ContextAware(Policy):
 
     def details(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Details | None:
         """What the bit-width selection chose and what its restriction leaves on the table."""
-        budget = self._budget(ctx)
+        budget, kept = self._budget(ctx), ready.resident_per_layer
         if budget is None:
-            return None
+            return Details(facts=budget_facts(ctx, routing, placed.resident, kept, None))
         chosen = select(ctx, scores(ctx, routing), placed.resident, budget)
         return Details(
             selector=chosen.report,
             quality=predicted_quality(ctx, routing, placed.resident, chosen),
-            facts=loss_choice(ctx).facts(ctx.arch.id),
+            facts=(
+                *loss_choice(ctx).facts(ctx.arch.id),
+                *budget_facts(ctx, routing, placed.resident, kept, chosen),
+            ),
         )
 
     def plan_notes(self, ctx: Context) -> tuple[str, ...]:

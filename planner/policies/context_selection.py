@@ -80,6 +80,10 @@ def hot_set(ctx: Context, score: Array, per_layer: int) -> NDArray[np.bool_]:
     """Hot experts, bool [moe_layers, experts]: ``per_layer`` of each, or as many in all where the score is highest."""
     if ctx.option("hot_budget", "per-layer") != "global":
         return hot_experts(score, per_layer)
+    return _over_all_layers(score, per_layer)
+
+
+def _over_all_layers(score: Array, per_layer: int) -> NDArray[np.bool_]:
     slots = per_layer * score.shape[0]
     share = score / np.maximum(score.sum(axis=1, keepdims=True), 1e-30)
     chosen = np.zeros(score.size, bool)
@@ -96,6 +100,7 @@ class Selection:
     bits: NDArray[np.int8]  # [moe_layers, experts], 0 for residents
     losses: Array  # [moe_layers, experts, 4], as measured or assumed, unweighted
     report: SelectorReport
+    equal_loss: float  # least loss if every layer has its own equal budget
 
 
 def loss_choice(ctx: Context) -> LossChoice:
@@ -111,7 +116,7 @@ def select(ctx: Context, score: Array, resident: NDArray[np.bool_], budget: floa
     used = weighted(losses, score) if ctx.option("weighted", False) else losses
     method = str(ctx.option("selector", "prefix"))
     bits = np.zeros(score.shape, np.int8)
-    optimum = 0.0
+    optimum = equal = 0.0
     # Layers with equally many experts outside HBM are selected together.
     cold_counts = (~resident).sum(axis=1)
     for count in np.unique(cold_counts):
@@ -122,6 +127,7 @@ def select(ctx: Context, score: Array, resident: NDArray[np.bool_], budget: floa
         part = np.take_along_axis(used[rows], order[:, :, None], axis=1)
         exact = select_layers(part, None, budget, "exact")
         optimum += float(exact.loss.sum())
+        equal += float(exact.loss.sum())
         found: LayerBits = exact if method == "exact" else select_layers(part, None, budget, "prefix")
         wanted = found.bits
         if method == "global" and len(rows) == len(cold_counts):
@@ -130,7 +136,7 @@ def select(ctx: Context, score: Array, resident: NDArray[np.bool_], budget: floa
         whole = np.zeros((len(rows), score.shape[1]), np.int8)
         np.put_along_axis(whole, order, wanted.astype(np.int8), axis=1)
         bits[rows] = whole
-    return _selection(ctx, choice, used, losses, bits, optimum, budget, method)
+    return _selection(ctx, choice, used, losses, bits, (optimum, equal), budget, method)
 
 
 def _selection(
@@ -139,10 +145,12 @@ def _selection(
     used: Array,
     losses: Array,
     bits: NDArray[np.int8],
-    optimum: float,
+    least: tuple[float, float],
     budget: float,
     method: str,
 ) -> Selection:
+    """``least``: the least losses under the same budget, and with an equal budget for every layer."""
+    optimum, equal = least
     widths = tuple(ctx.width(formats.format_for_bits(b)) for b in SELECTED_BITS)
     index = np.where(bits > 0, SELECTED_BITS[0] - bits, 0).astype(np.int8)
     sizes, named = np.array([w.expert_bytes for w in widths]), np.array([w.bits for w in widths])
@@ -161,7 +169,31 @@ def _selection(
         loss_source=choice.sentence(ctx.arch.id),
         surrogate=choice.digest is None,
     )
-    return Selection(Stored(sizes[index], named[index], index), widths, bits, losses, report)
+    return Selection(Stored(sizes[index], named[index], index), widths, bits, losses, report, equal)
+
+
+def budget_facts(
+    ctx: Context, routing: RoutingState, resident: NDArray[np.bool_], per_layer: int, chosen: Selection | None
+) -> tuple[tuple[str, str], ...]:
+    """What one budget over all layers gains over an equal one for each, of the hot set and of the bits."""
+    load = routing.counts.sum(axis=0).astype(float)
+    score, whole = scores(ctx, routing), max(float(load.sum()), 1e-30)
+    facts = []
+    if 0 < per_layer < score.shape[1]:
+        caught = float(load[resident].sum()) / whole
+        if ctx.option("hot_budget", "per-layer") == "global":
+            equal = float(load[hot_experts(score, per_layer)].sum()) / whole
+            words = f"One budget over all layers catches {caught:.1%} of the token-expert pairs in HBM, {per_layer} "
+            words += f"experts of every layer would catch {equal:.1%} with the same bytes."
+        else:
+            shared = float(load[_over_all_layers(score, per_layer)].sum()) / whole
+            words = f"{per_layer} experts of every layer catch {caught:.1%} of the token-expert pairs in HBM, the same "
+            words += f"bytes under one budget over all layers would catch {shared:.1%}."
+        facts.append(("Hot-expert budget", words))
+    if chosen is not None and ctx.option("selector", "prefix") == "global" and chosen.equal_loss > 0:
+        gain = 1.0 - chosen.report.loss / chosen.equal_loss
+        facts.append(("Bit budget", f"One budget over all layers saves {gain:.2%} of the loss of equal budgets."))
+    return tuple(facts)
 
 
 def predicted_quality(
