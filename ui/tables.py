@@ -44,14 +44,16 @@ class Table:
     rows: Sequence[Row]
     muted: frozenset[int] = field(default_factory=frozenset)
     wide_notes: bool = False  # what stands in small takes the whole width, as a line of its own
+    words: bool = False  # cells are sentences: to the left, and on a phone each under its head
     stacked: bool = False  # on a phone the name takes the whole width too, and the cells stand under it
 
     def html(self) -> str:
         """The table as HTML; the caption is for screen readers."""
         head = "".join(self._head())
+        kind = " tl-words" if self.words else ""
         stacked = f' tl-stacked" style="--n:{len(self.head) - 1}' if self.stacked else ""
         return (
-            f'<div class="tl-scroll"><table class="tl-table{stacked}"><caption>{escape(self.caption)}</caption>'
+            f'<div class="tl-scroll"><table class="tl-table{kind}{stacked}"><caption>{escape(self.caption)}</caption>'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(self._row(row) for row in self.rows)}</tbody></table></div>"
         )
 
@@ -78,8 +80,9 @@ class Table:
         if row.small and not self.wide_notes:
             name += f'<span class="tl-small">{escape(row.small)}</span>'
         swatch = row.swatch.html() if row.swatch else ""
+        heads = [f' data-head="{escape(text)}"' if self.words else "" for text in self.head[1:]]
         cells = "".join(
-            f'<td class="tl-n{" tl-muted" if index in self.muted else ""}">{escape(cell)}</td>'
+            f'<td{heads[index]} class="tl-n{" tl-muted" if index in self.muted else ""}">{escape(cell)}</td>'
             for index, cell in enumerate(row.cells)
         )
         bold = ' class="tl-bold"' if row.bold else ""

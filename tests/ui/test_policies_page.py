@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 import planner
-from planner.policies import catalog
+from planner.policies import catalog, get
 from planner.policies.places import PLACES
 from planner.result import Result
 from planner.scenario import ModelChoice, PolicyChoice, Scenario, SystemChoice, Workload
+from planner.words.formats import capital
 from tests.ui.conftest import html
 from ui import address, engine
 
@@ -49,7 +51,9 @@ def test_page_lists_all_policies_and_ranks_when_asked() -> None:
     assert not at.exception
     text = html(at)
     for entry in catalog():
-        assert entry.name in text
+        policy, places = get(entry.id), PLACES[entry.id]
+        for said in (entry.name, entry.source, *policy.notes, *(capital(words) for words in places)):
+            assert escape(said) in text, (entry.id, said)
     at.button(key="rank").click()
     at.run(timeout=120)
     assert not at.exception

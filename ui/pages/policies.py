@@ -67,22 +67,22 @@ def _ranking(found: Ranking) -> None:
 
 def _all() -> None:
     rows = [_row(entry.id) for entry in catalog()]
-    # One column of words: four columns of sentences do not fit a phone.
-    table = Table("All policies", ["Policy"], rows, wide_notes=True)
+    head = ["Policy", "Weights live", "KV cache lives", "Moves", "Overlaps"]
+    table = Table("All policies", head, rows, wide_notes=True, words=True)
     with section("All policies", "policies", [Data("Policies", "tierline-policies.csv", None, table.csv)]):
-        say("Where weights and KV cache live, what moves, what overlaps, and what is assumed where sources are silent.")
+        say("Where weights and KV cache live, what moves, what overlaps; source and assumptions unfold under each.")
         st.html(table.html())
 
 
 def _row(policy_id: str) -> Row:
+    """One policy: four short cells, and under them its source, which unfolds into what is assumed."""
     policy = get(policy_id)
     places = PLACES[policy_id]
-    told = [
-        f"Weights: {places.weights}.",
-        f"KV cache: {places.kv}.",
-        f"Moves: {places.moves}.",
-        f"Overlaps: {places.overlaps}.",
-        *(["Assumed or noted: " + " ".join(policy.notes)] if policy.notes else []),
-        f"Source: {policy.source}.",
-    ]
-    return Row(f"{policy.name} ({policy.id})", [], " ".join(told))
+    cells = [capital(text) for text in (places.weights, places.kv, places.moves, places.overlaps)]
+    assumed = policy.notes or ("nothing of its own; what figures rest on is listed with each plan.",)
+    return Row(
+        f"{policy.name} ({policy.id})",
+        cells,
+        f"Source: {policy.source}",
+        more=[policy.sentence, *(f"Assumed or noted: {note}" for note in assumed)],
+    )
