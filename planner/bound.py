@@ -79,7 +79,10 @@ def _ways(ctx: Context, least_bytes: float, least_bits: float) -> list[Way]:
             link = least_bytes / (m.cxl_link.bytes_per_s * m.cxl_ndp.units * nodes)
             ways.append(Way(_vector(gpu_compute=compute), _vector(hbm=read, cxl_link=link), 0.0))
     if m.cpu is not None and m.dram is not None:
-        rate = max(m.cpu.matrix_flop_per_s or 0.0, m.cpu.vector_flop_per_s) * nodes
+        # Under a placement that knows the sockets no share of them is lost.
+        known = ctx.option("numa", "fitted") != "fitted"
+        sockets = m.figures.value("cpu.numa_efficiency") if known and m.cpu.sockets > 1 else 1.0
+        rate = max(m.cpu.matrix_flop_per_s or 0.0, m.cpu.vector_flop_per_s) / sockets * nodes
         dram = least_bytes / (m.dram.bandwidth_bytes_per_s * nodes)
         ways.append(Way(_vector(cpu_compute=flop / rate), _vector(dram=dram), 0.0))
     for ndp, compute_name, memory_name in (

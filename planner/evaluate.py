@@ -160,7 +160,7 @@ def activity(ctx: Context, timing: Timing, seconds: float, tokens: float) -> Act
         ndp_busy_s=busy(timing.ndp_busy_s) if dimm else 0.0,
         ndp_flop=flows.ndp_flop,
         ndp_bytes=flows.ndp_bytes,
-        cxl_busy_s=0.0 if dimm else busy(timing.ndp_busy_s),
+        cxl_busy_s=busy(timing.ndp_busy_s) if flows.cxl_flop > 0 or not dimm else 0.0,
         cxl_flop=flows.cxl_flop,
         cxl_bytes=flows.cxl_bytes,
         pcie_bytes=flows.pcie_bytes,

@@ -11,6 +11,7 @@ from planner import (
     pim_schedule,
     prefetch_kernel,
     schedule,
+    schedule_domains,
     schedule_improved,
     split,
     split_lru,
@@ -22,6 +23,6 @@ from planner.routing import popularity, sampler, sequence_sampler
 def warm_all() -> None:
     """Compile every kernel, or load it from the cache (the first call of a process costs about 0.4 s either way)."""
     rooms = (sampler, popularity, importance, bitwidth, schedule, deal, split, split_lru, pim_schedule)
-    for room in (*rooms, cache_kernel, prefetch_kernel, sequence_sampler, tasks, schedule_improved):
+    for room in (*rooms, cache_kernel, prefetch_kernel, sequence_sampler, tasks, schedule_improved, schedule_domains):
         room.warm()
     kernel_cache.forget_old()

@@ -350,6 +350,21 @@ class MigrationReport(Record):
     exposed_s: float
 
 
+class FailureReport(Record):
+    """An NDP unit that fails: the step before, during rebuild and after, and what the rebuild takes."""
+
+    response: str = Field(description="hot-spare or re-homing")
+    unit: int
+    source: str = Field(description="where the experts are read again: dimm, copy or storage")
+    experts: int = Field(description="experts that lie on the failed unit, all layers")
+    bytes: float = Field(description="read again")
+    bytes_per_s: float = Field(description="at which they come back")
+    recover_s: float
+    before_s: float = Field(description="decode step per output token")
+    during_s: float | None = Field(description="the same as rebuild begins; None where no step runs")
+    after_s: float
+
+
 class Details(Record):
     """What only some policies have to tell."""
 
@@ -359,6 +374,7 @@ class Details(Record):
     classes: tuple[ClassReport, ...] = ()
     quality: QualityReport | None = None
     migration: MigrationReport | None = None
+    failure: FailureReport | None = None
     facts: tuple[tuple[str, str], ...] = Field((), description="label and sentence of further facts")
 
 

@@ -178,10 +178,19 @@ def floors_s(flows: Flows, machine: Machine) -> tuple[float, float]:
             bytes_s.append(amount / capacities[name][0])
     if machine.cpu:
         flop_s.append(flows.cpu_flop / (machine.cpu.peak_flop_per_s * machine.nodes))
-    ndp = machine.dimm_ndp if flows.ndp_flop else machine.cxl_ndp
-    if ndp:
-        flop_s.append(flows.ndp_peak_s / (ndp.units * machine.nodes))
+    units = _near_data_units(flows, machine)
+    if units:
+        flop_s.append(flows.ndp_peak_s / (units * machine.nodes))
     return max(bytes_s), max(flop_s)
+
+
+def _near_data_units(flows: Flows, machine: Machine) -> int:
+    """Near-data units at work on a node: of the kind that computes, or of both."""
+    dimm, cxl = machine.dimm_ndp, machine.cxl_ndp
+    if flows.ndp_flop and flows.cxl_flop and dimm and cxl:
+        return dimm.units + cxl.units
+    ndp = dimm if flows.ndp_flop else cxl
+    return ndp.units if ndp else 0
 
 
 def _bytes(flows: Flows) -> dict[str, float]:
@@ -231,11 +240,15 @@ def _domains(lanes: dict[Lane, float], flows: Flows, machine: Machine, step_s: f
         add("cpu", "cpu", flows.cpu_flop / (machine.cpu.peak_flop_per_s * machine.nodes * step_s))
     if "dram" in capacities and flows.dram_bytes:
         add("dram", "dram", **moved("dram", flows.dram_bytes))
-    ndp = machine.dimm_ndp if flows.ndp_flop else machine.cxl_ndp
-    if ndp and (flows.ndp_flop or flows.cxl_flop):
-        dimm = flows.ndp_flop > 0
-        share = flows.ndp_peak_s / (ndp.units * machine.nodes * step_s)
-        add("ndp", "ndp", share, **moved("ndp" if dimm else "cxl", flows.ndp_bytes if dimm else flows.cxl_bytes))
+    units = _near_data_units(flows, machine)
+    if units and (flows.ndp_flop or flows.cxl_flop):
+        kind = "ndp" if flows.ndp_flop > 0 else "cxl"
+        if flows.ndp_flop and flows.cxl_flop:  # units of both kinds in one domain
+            kind = "both"
+            capacities[kind] = tuple(a + b for a, b in zip(capacities["ndp"], capacities["cxl"], strict=True))  # type: ignore[assignment]
+        share = flows.ndp_peak_s / (units * machine.nodes * step_s)
+        amount = {"ndp": flows.ndp_bytes, "cxl": flows.cxl_bytes, "both": flows.ndp_bytes + flows.cxl_bytes}[kind]
+        add("ndp", "ndp", share, **moved(kind, amount))
     if flows.pcie_bytes and "pcie" in capacities:
         add("link", "link", **moved("pcie", flows.pcie_bytes))
     if flows.cxl_link_bytes and "cxl_link" in capacities:

@@ -30,6 +30,7 @@ from planner.policies.base import Placed, Prepared
 from planner.policies.near_data import host_read_rate
 from planner.policies.trimoe import TriMoe
 from planner.policies.trimoe_costs import expected_costs, expert_costs, scheduling_problem
+from planner.policies.trimoe_futures import refuse_for_simulation
 from planner.routing import RoutingState, Sequence, automatic_steps, routing_sequence, routing_state
 from planner.scenario import Scenario
 from planner.schedule import START_GREEDY, START_LAYOUT, ScheduleResult, schedule_layers
@@ -114,6 +115,7 @@ def prepare(scenario: Scenario, options: SimulationOptions) -> Setting:
     missing = policy.missing(ctx.machine)
     if missing:
         raise PlanError(f"{policy.name} needs {' and '.join(missing)}; this system has none.")
+    refuse_for_simulation(ctx)
     policy.check(ctx)
     ready = policy.prepare(ctx)
     for tier in ready.ledger:

@@ -32,7 +32,7 @@ class Work:
 
     compute_s: Array
     bytes_s: Array
-    overlap: float
+    overlap: float | Array
 
     @property
     def seconds(self) -> Array:

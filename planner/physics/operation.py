@@ -16,7 +16,7 @@ from planner.result import Bound, Lane, PartId
 Array = NDArray[np.float64]
 
 
-def operation_s(compute_s: ArrayLike, bytes_s: ArrayLike, overlap: float) -> Array:
+def operation_s(compute_s: ArrayLike, bytes_s: ArrayLike, overlap: float | Array) -> Array:
     """Seconds of operations that compute ``compute_s`` and move bytes for ``bytes_s`` (same shapes, broadcast)."""
     compute, moved = np.asarray(compute_s, float), np.asarray(bytes_s, float)
     return np.maximum(compute, moved) + (1.0 - overlap) * np.minimum(compute, moved)

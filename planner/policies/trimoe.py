@@ -17,7 +17,7 @@ from planner.parallel import Layout, replicas_at_work
 from planner.physics import attention, collective
 from planner.physics.memory import Ledger, host_tier
 from planner.physics.operation import Array, Phase, phase_times
-from planner.policies import trimoe_times
+from planner.policies import trimoe_domains, trimoe_futures, trimoe_report, trimoe_times
 from planner.policies.base import (
     TIER_CODE,
     Option,
@@ -37,8 +37,10 @@ from planner.policies.hybrid import (
     sync_s,
 )
 from planner.policies.near_data import EXCLUSION, NDP_COMPUTE, buffer_notes, check_widths
-from planner.policies.trimoe_costs import expert_costs, scheduling_problem
+from planner.policies.trimoe_costs import scheduling_problem
+from planner.policies.trimoe_futures import FuturePlaced
 from planner.policies.trimoe_layout import starting_layout
+from planner.policies.trimoe_mixed import prefill_format, warm_stored, where_warm
 from planner.policies.trimoe_pass import add_domains, add_hand_over
 from planner.policies.trimoe_times import TIME_TABLE
 from planner.result import Details, ScheduleReport
@@ -74,6 +76,7 @@ class TriMoe(Policy):
         TIME_TABLE,
         NDP_COMPUTE,
         EXCLUSION,
+        *trimoe_futures.OPTIONS,
     )
     notes = (
         "The paper keeps the KV cache in host DIMMs and does not say which device computes decode attention; here the "
@@ -83,45 +86,48 @@ class TriMoe(Policy):
 
     def check(self, ctx: Context) -> None:
         check_widths(ctx, "dimm_ndp", (w for w, _ in ctx.other_widths()))
+        trimoe_futures.check(ctx)
         trimoe_times.check(ctx)
 
     def ledger(
         self, ctx: Context, layout: Layout, kv_location: str, resident: int, batch: int, context_tokens: float
     ) -> Ledger:
-        each = mean_expert_bytes(ctx.other_widths())
+        each = trimoe_futures.held_bytes(ctx, mean_expert_bytes(ctx.other_widths()))
         gpu = hybrid_gpu_tier(ctx, layout, kv_location, resident, batch, context_tokens, 2.0 * each / layout.tensor)
         host = host_tier(ctx.machine, name="Host DIMMs (CPU and NDP share them)")
         # All routed experts stay in the DIMMs, those in HBM too: a hot one can turn warm.
         host_experts(ctx, host, each * ctx.experts * ctx.moe_layers, layout.data, resident / ctx.experts)
         add_host_kv(ctx, host, kv_location, batch, context_tokens)
-        return [gpu, host]
+        return [gpu, host, *trimoe_futures.ledger(ctx, host, each, resident, layout.data)]
 
     # --- layout ----------------------------------------------------------------------------------------------------
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
         widths = ctx.other_widths()
         stored = mixed_widths(routing.profile, widths)
         resident = hottest(routing.profile, ready.resident_per_layer)
-        striped, home = starting_layout(ctx, routing, stored, resident)
+        warm = warm_stored(ctx, stored, len(widths))
+        start = starting_layout(ctx, routing, stored, resident, warm)
         tier = np.full(resident.shape, TIER_CODE["dimm_ndp"], np.int8)
-        tier[striped] = TIER_CODE["host"]
+        tier[start.striped] = TIER_CODE["host"]
         tier[resident] = TIER_CODE["gpu"]
-        return Placed(
+        base = Placed(
             tier,
             resident,
-            stored,
+            where_warm(stored, warm, start.striped),
             tuple(w for w, _ in widths),
             {
                 TIER_CODE["gpu"]: "hot: among the most loaded experts of its layer, as many as HBM has room for",
                 TIER_CODE["host"]: "warm: with this load the CPU finishes it sooner; striped over all DIMMs",
                 TIER_CODE["dimm_ndp"]: "cold: few tokens, so its DIMM finishes it where it lies",
             },
-            home,
+            start.home,
         )
+        return trimoe_futures.placed(ctx, base, start)
 
     # --- passes ----------------------------------------------------------------------------------------------------
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
         run, phase, base = self.begin(ctx, ready, routing.counts)
-        costs = expert_costs(ctx, placed, routing.counts)
+        costs = trimoe_futures.costs(ctx, placed, routing.counts)
         plan = self._schedule(ctx, placed, routing.counts, costs, base)
         add_domains(ctx, run, phase, placed, routing.counts, costs, plan)
         self.finish(ctx, ready, run)
@@ -159,7 +165,7 @@ class TriMoe(Policy):
             placed.resident,
             routing.prefill_counts,
             tokens,
-            placed.widths[0].format,
+            prefill_format(ctx, placed.widths),
             overlap=1.0,
         )
 
@@ -169,9 +175,12 @@ class TriMoe(Policy):
     def _schedule(
         self, ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
     ) -> ScheduleResult:
-        instance = scheduling_problem(ctx, placed, counts, costs, base_gpu)
         start = START_LAYOUT if ctx.option("start", "greedy") == "layout" else START_GREEDY
-        chosen = ctx.option("schedule", "published")
+        chosen = str(ctx.option("schedule", "published"))
+        if isinstance(placed, FuturePlaced) and trimoe_domains.wanted(ctx):
+            made = trimoe_domains.problem(ctx, placed, counts, costs, base_gpu)
+            return trimoe_domains.schedule(made, trimoe_domains.axes(ctx), start, chosen)
+        instance = scheduling_problem(trimoe_futures.view(ctx), placed, counts, costs, base_gpu)
         published = schedule_layers(**instance, start=start, refine=chosen != "greedy")
         if chosen != "improved":
             return published
@@ -187,8 +196,14 @@ class TriMoe(Policy):
 
         counts = routing.counts[:1]
         _, _, base = self.begin(ctx, ready, counts)
-        instance = scheduling_problem(ctx, placed, counts, expert_costs(ctx, placed, counts), base)
+        costs = trimoe_futures.costs(ctx, placed, counts)
         start = START_LAYOUT if ctx.option("start", "greedy") == "layout" else START_GREEDY
+        if isinstance(placed, FuturePlaced) and trimoe_domains.wanted(ctx):
+            made = trimoe_domains.problem(ctx, placed, counts, costs, base)
+            return trimoe_domains.report(
+                made, trimoe_domains.axes(ctx), start, str(ctx.option("schedule", "published"))
+            )
+        instance = scheduling_problem(trimoe_futures.view(ctx), placed, counts, costs, base)
         published = schedule_layers(**instance, start=start)
         improved = improve_layers(**instance, published=published)
         chosen = str(ctx.option("schedule", "published"))
@@ -214,8 +229,10 @@ class TriMoe(Policy):
 
         counts = routing.counts[:1] if ctx.option("schedule", "published") == "improved" else routing.counts
         _, _, base = self.begin(ctx, ready, counts)
-        plan = self._schedule(ctx, placed, counts, expert_costs(ctx, placed, counts), base)
-        return Details(classes=classes(routing.counts, plan.domain.reshape(counts.shape)))
+        costs = trimoe_futures.costs(ctx, placed, counts)
+        plan = self._schedule(ctx, placed, counts, costs, base)
+        facts, failure = trimoe_report.told(self, ctx, ready, placed, routing, counts, costs, plan)
+        return Details(classes=classes(routing.counts, plan.domain.reshape(counts.shape)), facts=facts, failure=failure)
 
     def plan_notes(self, ctx: Context) -> tuple[str, ...]:
         return (*buffer_notes(ctx, "dimm_ndp"), *trimoe_times.notes(ctx))
@@ -226,4 +243,6 @@ class TriMoe(Policy):
             warm = float((placed.tier == TIER_CODE["host"]).sum(axis=1).mean())
             cold = float((placed.tier == TIER_CODE["dimm_ndp"]).sum(axis=1).mean())
             text += f", on average {warm:.0f} warm ones striped for the CPU and {cold:.0f} cold ones on single DIMMs"
+            beside = float((placed.tier == TIER_CODE["cxl_ndp"]).sum(axis=1).mean())
+            text += f", {beside:.0f} more in CXL-NDP" if beside else ""
         return text + "."

@@ -12,11 +12,16 @@ from planner.physics.experts import Stored
 from planner.physics.operation import Array
 from planner.policies.base import Placed
 from planner.policies.near_data import host_read_rate
+from planner.policies.trimoe_mixed import warm_width
 from planner.policies.trimoe_times import on_cpu, on_gpu
 
 
-def expert_costs(ctx: Context, placed: Placed, counts: np.ndarray) -> dict[str, Any]:
+def expert_costs(
+    ctx: Context, placed: Placed, counts: np.ndarray, rates: tuple[Array, Array] | None = None
+) -> dict[str, Any]:
     """Equations 1 to 4 for every expert of every sampled step, [samples, moe_layers, experts].
+
+    rates: bytes/s at which GPU and CPU read each expert from host memory, where they are not those of its layout.
 
     ``gpu_s``, ``cpu`` and ``ndp_s`` are the seconds on each domain, inf where an expert cannot run; the other entries
     are what they are made of.
@@ -25,8 +30,10 @@ def expert_costs(ctx: Context, placed: Placed, counts: np.ndarray) -> dict[str, 
     dram, pcie, gpu, cpu = m.dram, m.pcie, m.gpu, m.cpu
     assert dram is not None and pcie is not None and gpu is not None and cpu is not None
     localised = placed.home >= 0
-    host_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.bandwidth_bytes_per_s)
-    cpu_rate = np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.cpu_bandwidth_bytes_per_s)
+    host_rate, cpu_rate = rates or (
+        np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.bandwidth_bytes_per_s),
+        np.where(localised, dram.channel_bandwidth_bytes_per_s, dram.cpu_bandwidth_bytes_per_s),
+    )
     hot = on_gpu(ctx, counts, ctx.gpu_width.expert_bytes, ctx.gpu_width.format)
     fetched = on_gpu(ctx, counts, stored.bytes, placed.widths[0].format)
     link = np.maximum(stored.bytes / (ctx.machine.host_to_gpus_bytes_per_s), stored.bytes / host_rate)
@@ -74,8 +81,10 @@ def scheduling_problem(
     }
 
 
-def expected_costs(ctx: Context, mean_tokens: Array, stored: Stored) -> tuple[Array, Array, Array]:
-    """Expected seconds of a step of each expert from HBM, on the CPU (striped) and on its DIMM (localised).
+def expected_costs(
+    ctx: Context, mean_tokens: Array, stored: Stored, kind: str = "dimm_ndp"
+) -> tuple[Array, Array, Array]:
+    """Expected seconds of a step of each expert from HBM, on the CPU (striped) and on its unit (localised).
 
     mean_tokens: float64 [layers, experts], as the results: an expert with a small mean load is hit in only some steps.
     """
@@ -83,5 +92,7 @@ def expected_costs(ctx: Context, mean_tokens: Array, stored: Stored) -> tuple[Ar
     tokens = np.maximum(mean_tokens / np.maximum(hit, 1e-30), 1.0)
     width, mapping = ctx.gpu_width, str(ctx.option("ndp_compute", "gemv"))
     hot = on_gpu(ctx, tokens, width.expert_bytes, width.format).seconds
-    warm = on_cpu(ctx, tokens, stored, [w for w, _ in ctx.other_widths()]).seconds
-    return hit * hot, hit * warm, hit * experts.on_ndp(ctx, tokens, stored, "dimm_ndp", mapping).seconds
+    own = warm_width(ctx)
+    widths = [*(w for w, _ in ctx.other_widths()), *([own] if own is not None else [])]
+    warm = on_cpu(ctx, tokens, stored, widths).seconds
+    return hit * hot, hit * warm, hit * experts.on_ndp(ctx, tokens, stored, kind, mapping).seconds

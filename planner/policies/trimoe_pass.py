@@ -10,8 +10,11 @@ from planner.context import Context
 from planner.physics import attention, experts
 from planner.physics.experts import spread
 from planner.physics.operation import Array, Phase
-from planner.policies.base import Placed
+from planner.policies.base import TIER_CODE, Placed
 from planner.policies.hybrid import counts_rows
+from planner.policies.trimoe_cxl import add_activations
+from planner.policies.trimoe_domains import WideResult
+from planner.policies.trimoe_futures import FuturePlaced
 from planner.schedule import CPU, GPU, NDP, ScheduleResult
 from planner.step import Pass
 
@@ -44,21 +47,22 @@ def add_domains(
     on_cpu = domain == CPU
     work = costs["cpu"]
     waits = work.compute_s >= work.bytes_s
-    add("cpu", "routed_cpu", "cpu_compute", np.where(on_cpu & waits, work.seconds, 0.0))
-    add("cpu", "routed_cpu", "dram", np.where(on_cpu & ~waits, work.seconds, 0.0))
+    lane = on_cpu
+    if isinstance(plan, WideResult) and isinstance(placed, FuturePlaced):  # the later of the sockets sets the time
+        lane = on_cpu & (placed.socket[None] == plan.busiest_socket.reshape(*counts.shape[:2], 1))
+    add("cpu", "routed_cpu", "cpu_compute", np.where(lane & waits, work.seconds, 0.0))
+    add("cpu", "routed_cpu", "dram", np.where(lane & ~waits, work.seconds, 0.0))
     reads = np.where(on_cpu | miss, placed.stored.bytes, 0.0)
     phase.add("dram", "routed_cpu", "dram", spread(ctx, plan.host_s.reshape(counts.shape[:2])))
-    _add_dimms(ctx, phase, placed, domain, costs, plan)
-    _count(ctx, run, placed, counts, hit, miss, on_cpu, domain == NDP, reads)
+    _add_units(ctx, phase, placed, domain, costs, plan)
+    _count(ctx, run, placed, counts, costs, hit, miss, on_cpu, domain == NDP, reads)
 
 
-def _add_dimms(
+def _add_units(
     ctx: Context, phase: Phase, placed: Placed, domain: np.ndarray, costs: dict[str, Any], plan: ScheduleResult
 ) -> None:
-    ndp = ctx.machine.dimm_ndp
-    assert ndp is not None
     shape = domain.shape
-    load = plan.ndp_s.reshape(*shape[:2], ndp.units)
+    load = plan.ndp_s.reshape(*shape[:2], plan.ndp_s.shape[1])
     busiest = load.argmax(axis=2)
     there = (domain == NDP) & (placed.home[None] == busiest[..., None])
     work = costs["ndp"]
@@ -73,6 +77,7 @@ def _count(
     run: Pass,
     placed: Placed,
     counts: np.ndarray,
+    costs: dict[str, Any],
     hit: np.ndarray,
     miss: np.ndarray,
     on_cpu: np.ndarray,
@@ -84,9 +89,13 @@ def _count(
     experts.count_gpu(ctx, flows, counts, hit, width.expert_bytes, width.format)
     samples = counts.shape[0]
     pairs, moved = experts.tokens_and_bytes(counts, miss, placed.stored.bytes)
-    rate = gpu.flop_per_s(ctx.gpu_rate(placed.widths[0].format))
     flows.gpu_flop += 2.0 * ctx.expert_parameters * pairs
-    flows.gpu_peak_s += 2.0 * ctx.expert_parameters * pairs / rate
+    if "fetched_flop_per_s" in costs:  # experts of several formats
+        seconds = np.where(miss, counts, 0) / costs["fetched_flop_per_s"]
+        flows.gpu_peak_s += 2.0 * ctx.expert_parameters * float(seconds.sum()) / samples
+    else:
+        rate = gpu.flop_per_s(ctx.gpu_rate(placed.widths[0].format))
+        flows.gpu_peak_s += 2.0 * ctx.expert_parameters * pairs / rate
     flows.hbm_bytes += moved
     flows.hbm_achieved_s += moved / gpu.bandwidth_bytes_per_s
     flows.pcie_bytes += moved
@@ -94,7 +103,11 @@ def _count(
     flows.cpu_flop += 2.0 * ctx.expert_parameters * pairs
     flows.dram_bytes += float(reads.sum()) / samples
     mapping = str(ctx.option("ndp_compute", "gemv"))
-    experts.count_ndp(ctx, flows, counts, on_ndp, placed.stored, "dimm_ndp", mapping)
+    on_cxl = on_ndp & (placed.tier == TIER_CODE["cxl_ndp"])
+    experts.count_ndp(ctx, flows, counts, on_ndp & ~on_cxl, placed.stored, "dimm_ndp", mapping)
+    if on_cxl.any():
+        experts.count_ndp(ctx, flows, counts, on_cxl, placed.stored, "cxl_ndp", mapping)
+        add_activations(ctx, run, counts, on_cxl)
     flows.ndp_host_bytes += float(reads.sum()) / samples
 
 

@@ -16,6 +16,7 @@ from planner.physics import experts
 from planner.physics.experts import Stored, Work
 from planner.physics.operation import Array
 from planner.policies.base import Option
+from planner.policies.trimoe_mixed import warm_width
 from planner.time_table import Curve, TimeTable
 from planner.time_tables import PHYSICS, chosen
 
@@ -43,7 +44,8 @@ def check(ctx: Context) -> None:
 
 def _uses(ctx: Context) -> list[tuple[str, Width]]:
     """Devices and forms that experts are computed in: residents and fetched ones on the GPU, the others on the CPU."""
-    others = [width for width, _ in ctx.other_widths()]
+    warm = warm_width(ctx)
+    others = [*(width for width, _ in ctx.other_widths()), *([warm] if warm is not None else [])]
     found = [("gpu", ctx.gpu_width), *(("gpu", w) for w in others), *(("cpu", w) for w in others)]
     return list({(device, w.format): (device, w) for device, w in reversed(found)}.values())[::-1]
 

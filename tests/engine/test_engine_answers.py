@@ -127,9 +127,9 @@ def test_a_policy_without_its_parts_says_what_is_missing(policy: str) -> None:
 
 
 def test_each_policy_runs_somewhere_and_only_all_gpu_and_host_policies_everywhere() -> None:
-    assert set(CAPABLE["trimoe"]) == {"trimoe-server"}
-    assert set(CAPABLE["context-aware"]) == {"h100-cxl-ndp"}
-    assert set(CAPABLE["monde"]) == {"trimoe-server", "h100-cxl-ndp"}
+    assert set(CAPABLE["trimoe"]) == {"trimoe-server", "trimoe-cxl-server"}
+    assert set(CAPABLE["context-aware"]) == {"trimoe-cxl-server", "h100-cxl-ndp"}
+    assert set(CAPABLE["monde"]) == {"trimoe-server", "trimoe-cxl-server", "h100-cxl-ndp"}
     assert set(CAPABLE["all-gpu"]) == set(SYSTEMS)
 
 
