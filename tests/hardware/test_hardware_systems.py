@@ -280,7 +280,7 @@ def test_the_hypothetical_server_is_the_published_one_with_the_card_beside_it():
     for path in trimoe.figures:
         if not path.startswith("cxl."):
             assert both.get(path) == trimoe.get(path), path
-    for path in ("cxl.flop_per_s", "cxl.internal_bandwidth_bytes_per_s", "cxl.port_bandwidth_bytes_per_s", "cxl.count"):
+    for path in ("cxl.flop_per_s", "cxl.internal_bandwidth_bytes_per_s", "cxl.tile_rows", "cxl.count"):
         assert both.value(path) == card.value(path), path
 
 
