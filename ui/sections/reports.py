@@ -117,11 +117,11 @@ def _moved(told: Details) -> list[Row]:
 
 
 def _classes(told: Details) -> list[Row]:
-    return [
-        Row(
-            f"{item.name}, {item.definition}",
-            [f"{share(item.expert_share)} of experts, {share(item.token_share)} of tokens"],
-            "" if item.supported else "This definition is not supported by its source.",
-        )
-        for item in told.classes
-    ]
+    """One row for each definition: its classes with their shares of experts and of tokens."""
+    rows = []
+    for definition in dict.fromkeys(item.definition for item in told.classes):
+        group = [item for item in told.classes if item.definition == definition]
+        parts = [f"{i.name} {share(i.expert_share)} of experts, {share(i.token_share)} of tokens" for i in group]
+        doubt = "" if group[0].supported else " This definition is not supported by its source."
+        rows.append(Row(f"Classes by {definition}", [""], f"{capital('; '.join(parts))}.{doubt}"))
+    return rows

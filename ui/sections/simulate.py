@@ -149,9 +149,24 @@ def _ablation(scenario: Scenario, steps: int, options: SimulationOptions) -> Non
             return
     rows = simulations.known(simulations.key_of(scenario, steps, options, "ablation", share))
     if rows is not None:
+        start = options.start or scenario.policy.options.get("start", "greedy")
         st.html(ablation_table(rows).html())
-        st.html('<p class="tl-quiet">Times: over the row before. The published ratios are second-hand, and of another '
-                "machine, model and trace than these may be.</p>")  # fmt: skip
+        st.html(f'<p class="tl-quiet">{escape(_ablation_note(rows, start == "greedy"))}</p>')
+
+
+def _ablation_note(rows: tuple[AblationRow, ...], from_greedy: bool) -> str:
+    text = (
+        "Times: over the row before; below 1 is slower. The published ratios are second-hand, and of another machine, "
+        "model and trace than these may be."
+    )
+    unrefined = rows[1]
+    if from_greedy and unrefined.ratio is not None and unrefined.ratio < 1.0:
+        text += (
+            f" {unrefined.name} is slower here because the greedy first assignment sends each expert where it alone is "
+            "fastest, which overloads one domain until it is refined; under More options the first assignment can be "
+            "the layout instead."
+        )
+    return text
 
 
 def ablation_table(rows: tuple[AblationRow, ...]) -> Table:
