@@ -13,7 +13,8 @@ The predicted gain of a task is what it takes off M; it is queued if that is at 
 * rebalance: the most loaded DIMM is paired with the least loaded, the second most with the second least and so on; in
   each pair the expert goes over whose move gains most (the pairing of Hermes, HPCA 2025, which TriMoE builds on).
 
-Tasks that have not begun are decided anew in every step; those that have go on. TriMoE (arXiv 2603.01058) does not
+Tasks that have not begun are decided anew in every step; those that have go on. Then :mod:`planner.layout.worth` takes
+back what its layer does not gain enough by. TriMoE (arXiv 2603.01058) does not
 publish when it moves an expert; that the cost model prefers the other place stands in for it.
 
 :func:`decide` is the compiled kernel; its plain twin is :mod:`planner.layout.reference`.
@@ -156,22 +157,21 @@ def _queue(state, sizes, layer, e, kind, target, gain, fresh):  # type: ignore[n
 
 
 @internal
-def _withdraw(state, sizes):  # type: ignore[no-untyped-def]
-    """Takes back every task that has not begun, and what was reserved for it."""
-    for layer in range(state.kind.shape[0]):
-        for e in range(state.kind.shape[1]):
-            kind = np.int64(state.kind[layer, e])
-            if kind == IDLE or state.started[layer, e]:
-                continue
-            home, target = np.int64(state.home[layer, e]), np.int64(state.target[layer, e])
-            if kind == PREFETCH:
-                if target >= 0:
-                    state.leaving[layer, target] = False
-            else:
-                _reserve(state.held, sizes.host_bytes[layer, e], sizes.dimms, kind, home, target, -1.0)
-            state.kind[layer, e] = IDLE
-            state.target[layer, e] = -1
-            state.left[layer, e] = 0.0
+def _withdraw(state, sizes, layer):  # type: ignore[no-untyped-def]
+    """Takes back every task of a layer that has not begun, and what was reserved for it."""
+    for e in range(state.kind.shape[1]):
+        kind = np.int64(state.kind[layer, e])
+        if kind == IDLE or state.started[layer, e]:
+            continue
+        home, target = np.int64(state.home[layer, e]), np.int64(state.target[layer, e])
+        if kind == PREFETCH:
+            if target >= 0:
+                state.leaving[layer, target] = False
+        else:
+            _reserve(state.held, sizes.host_bytes[layer, e], sizes.dimms, kind, home, target, -1.0)
+        state.kind[layer, e] = IDLE
+        state.target[layer, e] = -1
+        state.left[layer, e] = 0.0
 
 
 @internal
@@ -295,7 +295,8 @@ def _rebalance(state, sizes, layer, cost, load, powers, margin, fresh):  # type:
 def _decide(state, sizes, predicted, cost, base, margin, prefetch, relayout, rebalance, fresh):  # type: ignore[no-untyped-def]
     load = np.empty(2 + sizes.dimms)
     fresh[:] = IDLE
-    _withdraw(state, sizes)
+    for layer in range(cost.shape[0]):
+        _withdraw(state, sizes, layer)
     for layer in range(cost.shape[0]):
         powers = _fill(state, layer, cost, base[layer], load)
         _review(state, layer, cost, load, powers)
@@ -305,6 +306,13 @@ def _decide(state, sizes, predicted, cost, base, margin, prefetch, relayout, reb
             powers = _relayout(state, sizes, layer, cost, load, powers, margin, fresh)
         if rebalance:
             _rebalance(state, sizes, layer, cost, load, powers, margin, fresh)
+
+
+@njit(nogil=True, cache=True)
+def _take_back(state, sizes, layers):  # type: ignore[no-untyped-def]
+    for layer in range(state.kind.shape[0]):
+        if layers[layer]:
+            _withdraw(state, sizes, layer)
 
 
 @njit(nogil=True, cache=True)
@@ -352,3 +360,8 @@ def confirmed(state: State, cost: np.ndarray, base_gpu_s: np.ndarray, fresh: np.
     cost: as for :func:`decide`, at the true loads of the step that they were decided for. Call before the tasks run.
     """
     return int(_confirmed(state, cost, base_gpu_s, fresh))
+
+
+def take_back(state: State, sizes: Sizes, layers: np.ndarray) -> None:
+    """Take back the tasks that have not begun of the masked layers (bool [layers]), and what was reserved for them."""
+    _take_back(state, sizes, np.ascontiguousarray(layers, np.bool_))

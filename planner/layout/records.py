@@ -40,6 +40,9 @@ class SimulationOptions(Record):
     margin: Share = Field(
         MARGIN, description="least predicted gain of a task, as a share of the predicted time of its layer"
     )
+    weigh: bool = Field(
+        True, description="move experts of a layer only if its schedule gains more than the transfers cost the DIMMs"
+    )
     late: Literal["wait", "charge"] = Field(
         "wait", description="transfers that do not fit into the shadow wait for the next step, or lengthen the step"
     )

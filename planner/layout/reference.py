@@ -118,8 +118,10 @@ def queue(state: State, sizes: Sizes, n: int, e: int, kind: int, target: int, ga
         state.held[d] += amount
 
 
-def withdraw(state: State, sizes: Sizes) -> None:
-    for n, e in np.argwhere((state.kind != IDLE) & ~state.started):
+def withdraw(state: State, sizes: Sizes, layers: np.ndarray | None = None) -> None:
+    """Twin of :func:`planner.layout.decide.take_back`; of all layers unless masked."""
+    chosen = np.ones(state.kind.shape[0], bool) if layers is None else layers
+    for n, e in np.argwhere((state.kind != IDLE) & ~state.started & chosen[:, None]):
         kind, target = int(state.kind[n, e]), int(state.target[n, e])
         if kind == PREFETCH and target >= 0:
             state.leaving[n, target] = False

@@ -17,23 +17,24 @@ import numpy as np
 from planner.context import Context, resolve
 from planner.deal import deal
 from planner.errors import PlanError
+from planner.layout.assign import predicted_makespan_s, schedule
 from planner.layout.classes import classes
 from planner.layout.decide import confirmed, decide
 from planner.layout.predictor import next_average, prediction_error
 from planner.layout.records import Series, Simulation, SimulationOptions, Utilisation
 from planner.layout.state import IDLE, REBALANCE, Sizes, begin
 from planner.layout.tasks import Moved, Rates, empty_moved, run_tasks
+from planner.layout.worth import charge_s, keep, layout_after, new_tasks
 from planner.machine import Dram, Gpu, Ndp
 from planner.physics.operation import Array, phase_times
 from planner.policies import check_options, get
 from planner.policies.base import Placed, Prepared
 from planner.policies.near_data import host_read_rate
 from planner.policies.trimoe import TriMoe
-from planner.policies.trimoe_costs import expected_costs, expert_costs, scheduling_problem
+from planner.policies.trimoe_costs import expected_costs, expert_costs
 from planner.policies.trimoe_futures import refuse_for_simulation
 from planner.routing import RoutingState, Sequence, automatic_steps, routing_sequence, routing_state
 from planner.scenario import Scenario
-from planner.schedule import START_GREEDY, START_LAYOUT, ScheduleResult, schedule_layers
 from planner.step import Pass
 
 DEFAULT_STEPS = 256
@@ -265,6 +266,8 @@ class Run:
             if step and any(self.switches):
                 cost = np.ascontiguousarray(np.stack(expected_costs(s.ctx, average, s.placed.stored), axis=-1))
                 fresh = decide(self.state, s.sizes, average, cost, s.frame.base_s, s.options.margin, *self.switches)
+                if s.options.weigh:
+                    self._weigh(average, fresh)
             placed = replace(s.placed, home=self.state.home, resident=self.state.resident)
             self._judge(counts, placed, fresh)
             charged = 0.0
@@ -274,6 +277,18 @@ class Run:
             self.domain[step] = self._time(counts, placed, charged)
             self.rows["prediction_error"].append(prediction_error(average, counts[0]))
             average = next_average(average, counts[0], s.options.alpha)
+
+    def _weigh(self, average: Array, fresh: np.ndarray) -> None:
+        """Take back the new tasks of the layers that they do not make faster by what they cost."""
+        s, state = self.s, self.state
+        new = new_tasks(state)
+        if not new.any():
+            return
+        without, after = (
+            predicted_makespan_s(s.ctx, s.placed, *layout_after(state, tasks), average, s.frame.base_s, s.options)
+            for tasks in ((state.kind != IDLE) & ~new, state.kind != IDLE)
+        )
+        keep(state, s.sizes, fresh, without, after, charge_s(state, s.sizes, s.rates, new), s.options.alpha)
 
     def _judge(self, counts: np.ndarray, placed: Placed, fresh: np.ndarray | None) -> None:
         """Prefetches and relayouts decided for this step, and how many its true loads confirm."""
@@ -370,22 +385,3 @@ class Run:
             series=Series(**{name: tuple(values) for name, values in rows.items()}),
             warnings=self.sequence.warnings,
         )
-
-
-def schedule(
-    ctx: Context, placed: Placed, counts: np.ndarray, costs: dict, base_gpu_s: Array, options: SimulationOptions
-) -> ScheduleResult:
-    """The schedule of one step, rows = MoE layers, with the domains that take part."""
-    problem = scheduling_problem(ctx, placed, counts, costs, base_gpu_s)
-    for name, takes_part in (("cpu_s", options.cpu), ("ndp_s", options.ndp)):
-        if not takes_part:
-            problem[name] = np.full_like(problem[name], np.inf)
-    start = options.start or str(ctx.option("start", "greedy"))
-    chosen = options.schedule or str(ctx.option("schedule", "published"))
-    first = START_LAYOUT if start == "layout" else START_GREEDY
-    published = schedule_layers(**problem, start=first, refine=chosen != "greedy")
-    if chosen != "improved":
-        return published
-    from planner.schedule_improved import improve_layers  # not needed, nor its kernels, in most simulations
-
-    return improve_layers(**problem, published=published)

@@ -211,7 +211,7 @@ def run_tasks(state: State, sizes: Sizes, rates: Rates, free_s: np.ndarray, move
 
 def warm() -> None:
     """Compile the kernels of this room, or load them from the cache."""
-    from planner.layout.decide import confirmed, decide
+    from planner.layout.decide import confirmed, decide, take_back
     from planner.layout.state import begin
 
     sizes = Sizes(np.ones((1, 2)), 1.0, 1, 4.0, 2)
@@ -220,4 +220,5 @@ def warm() -> None:
     cost = np.ones((1, 2, 3))
     fresh = decide(state, sizes, np.ones((1, 2)), cost, np.zeros(1), 0.0)
     confirmed(state, cost, np.zeros(1), fresh)
+    take_back(state, sizes, np.zeros(1, bool))
     run_tasks(state, sizes, rates, np.ones(6), empty_moved(sizes, rates))

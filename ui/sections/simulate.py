@@ -31,6 +31,7 @@ FORM = record.Form(
         "prefetch": "Hot prefetch",
         "alpha": "EMA alpha",
         "margin": "Least gain of a move",
+        "weigh": "Gain against cost",
         "window_s": "Window that hides moves, s",
         "late": "What does not fit",
         "links": "DIMM-Link",
