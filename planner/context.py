@@ -18,6 +18,7 @@ from planner.physics.operation import Array
 from planner.scenario import Scenario
 
 NATIVE = "native"
+CHUNK_TOKENS = 8192  # of a prefill pass where neither scenario nor policy says more
 # Which parameter components stream together; names as in models.parameters(...).by_component.
 ROUTED = {"routed"}
 NOT_IN_A_PASS = {"mtp", "mtp_dup_tables", "scales"}
@@ -50,6 +51,7 @@ class Context:
     arch: Architecture
     work: LayerWork
     machine: Machine
+    chunk_tokens: int = CHUNK_TOKENS  # of one prefill pass, at most
 
     # --- sizes -----------------------------------------------------------------------------------------------------
     @cached_property
@@ -266,4 +268,5 @@ def resolve(scenario: Scenario, overrides: Mapping[str, float] | None = None) ->
         raise PlanError(unknown("system.id", scenario.system.id, known))
     system = load_system(scenario.system.id, {**scenario.system.overrides, **(overrides or {})})
     bounce = bool(scenario.policy.options.get("cxl_bounce", False))
-    return Context(scenario, arch, models.work(arch), machine(system, cxl_bounce=bounce))
+    chunk = scenario.policy.prefill_chunk_tokens or CHUNK_TOKENS
+    return Context(scenario, arch, models.work(arch), machine(system, cxl_bounce=bounce), chunk)

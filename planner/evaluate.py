@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import cast
 
 from hardware import System, bill_of_materials, load_system
@@ -14,7 +15,7 @@ from planner import capacity as capacity_module
 from planner import economics as economics_module
 from planner import energy as energy_module
 from planner.activity import Activity, Mix
-from planner.context import Context, resolve
+from planner.context import CHUNK_TOKENS, Context, resolve
 from planner.energy import Consumption
 from planner.machine import Figures
 from planner.parallel import replicas_at_work
@@ -27,6 +28,7 @@ from planner.scenario import Scenario
 from planner.serving import PrefillTiming, Serving, serve, time_prefill
 from planner.step import Flows, Timing, time_pass
 
+MOST_PARTS = 8  # parts of a prompt that are tried before its chunk is the default one
 QUICK_STEPS = 4  # sampled decode steps of an evaluation that only serves a comparison
 
 
@@ -90,6 +92,8 @@ def evaluate(
     missing = policy.missing(ctx.machine)
     if missing:
         return Evaluation(ctx, policy, (f"{policy.name} needs {_and(missing)}; this system has none.",))
+    if stop_at != "memory":  # a longer chunk is taken only where it fits, so it does not change what fits
+        ctx = with_whole_prompts(ctx, policy)
     ready = policy.prepare(ctx)
     reasons = tuple(
         f"{tier.name}: {tier.fullest_bytes * tier.devices / 1e9:,.1f} GB needed, "
@@ -109,6 +113,30 @@ def evaluate(
     serving = serve(ctx, ready, decode, prefill)
     found = Evaluation(ctx, policy, (), ready, routing, placed, decode, prefill, serving, warnings=warnings)
     return priced(found)
+
+
+def with_whole_prompts(ctx: Context, policy: Policy) -> Context:
+    """The context with the prefill chunk of a policy that can stream experts: a whole prompt, or as few equal parts.
+
+    A pass streams every expert that is not in HBM, so a prompt that is cut streams them again for each part;
+    kt-kernel's layer-wise prefill and FreeToken stream a layer once for the whole prompt. Kept at the default where the
+    scenario names a chunk, the policy cannot stream, the prompt is no longer than that, or the activations do not fit
+    (or only if the KV cache left HBM for them).
+    """
+    new = ctx.new_prompt_tokens
+    if ctx.scenario.policy.prefill_chunk_tokens is not None or "stream" not in policy.prefill_modes(ctx):
+        return ctx
+    if new <= CHUNK_TOKENS:
+        return ctx
+    usual = policy.prepare(ctx)
+    for passes in range(1, MOST_PARTS + 1):
+        longer = replace(ctx, chunk_tokens=ceil(new / passes))
+        if longer.chunk_tokens <= CHUNK_TOKENS:
+            break
+        ready = policy.prepare(longer)
+        if fits(ready.ledger) and ready.kv_location == usual.kv_location:
+            return longer
+    return ctx
 
 
 def _routing(ctx: Context, policy: Policy, ready: Prepared, quick: bool) -> RoutingState:
@@ -135,7 +163,7 @@ def _routing(ctx: Context, policy: Policy, ready: Prepared, quick: bool) -> Rout
 
 def prefill_tokens(ctx: Context) -> int:
     """Rows of a steady-state prefill pass: as many new prompt tokens as there are, up to the chunk."""
-    return min(ctx.scenario.policy.prefill_chunk_tokens, ctx.new_prompt_tokens * ctx.scenario.workload.batch)
+    return min(ctx.chunk_tokens, ctx.new_prompt_tokens * ctx.scenario.workload.batch)
 
 
 def activity(ctx: Context, timing: Timing, seconds: float, tokens: float) -> Activity:

@@ -147,7 +147,13 @@ class PolicyChoice(Part):
     kv_location: Location = Field("auto", description="where the KV cache lives")
     attention_device: AttentionDevice = Field("auto", description="which device computes decode attention")
     prefill: PrefillMode = Field("auto", description="how prefill runs")
-    prefill_chunk_tokens: int = Field(8192, ge=16, le=1_000_000, description="tokens of one prefill pass at most")
+    prefill_chunk_tokens: int | None = Field(
+        None,
+        ge=16,
+        le=1_000_000,
+        description="tokens of one prefill pass at most; empty = 8,192, or a whole longer prompt under policies that "
+        "can stream experts, as far as its activations fit",
+    )
     micro_batches: int = Field(
         1, ge=1, le=256, description="micro-batches of a decode step (weights are read once for each)"
     )

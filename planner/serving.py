@@ -41,7 +41,7 @@ class Serving:
 def time_prefill(ctx: Context, policy: Policy, ready: Prepared, placed: Placed, routing: RoutingState) -> PrefillTiming:
     """Time prefill in every mode that the policy has, and choose: as asked, else the fastest for one prompt."""
     new = ctx.new_prompt_tokens
-    passes = math.ceil(new / ctx.scenario.policy.prefill_chunk_tokens)
+    passes = math.ceil(new / ctx.chunk_tokens)
     alone = math.ceil(new / passes)
     modes = policy.prefill_modes(ctx)
     asked = ctx.scenario.policy.prefill

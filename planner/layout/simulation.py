@@ -128,7 +128,7 @@ def prepare(scenario: Scenario, options: SimulationOptions) -> Setting:
     w, sequences = scenario.workload, policy.sequences_per_pass(ctx, ready.layout)
     routing = routing_state(
         scenario.routing, ctx.arch.id, ctx.moe_layers, ctx.experts, ctx.top_k, sequences, ctx.tokens_per_sequence,
-        w.prompt_tokens, min(scenario.policy.prefill_chunk_tokens, ctx.new_prompt_tokens * w.batch),
+        w.prompt_tokens, min(ctx.chunk_tokens, ctx.new_prompt_tokens * w.batch),
         scenario.routing.steps or automatic_steps(sequences, ctx.moe_layers, ctx.experts),
     )  # fmt: skip
     placed = policy.place(ctx, ready, routing)

@@ -134,7 +134,7 @@ def gpu_tier(
         # Whole sequences on each GPU where attention is data parallel.
         own = math.ceil(replica / layout.tensor) * layout.tensor / replica if layout.attention_data else 1.0
         add_layers("KV cache", _kv_bytes(ctx, context_tokens, layout) * replica, own)
-    chunk = min(ctx.scenario.policy.prefill_chunk_tokens, batch * ctx.new_prompt_tokens) if prefill_on_gpu else 0
+    chunk = min(ctx.chunk_tokens, batch * ctx.new_prompt_tokens) if prefill_on_gpu else 0
     decode = math.ceil(batch / layout.data) * ctx.tokens_per_sequence
     rows = max(chunk, decode)
     add("activations", activation_bytes(ctx, rows, decode, layout.tensor) * layout.tensor * layout.pipeline, 1.0)

@@ -128,7 +128,7 @@ class Wisp(CachePolicy):
         return max(0.0, self._prompt_s(whole, ready) - self._prompt_s(ctx, ready))
 
     def _prompt_s(self, ctx: Context, ready: CacheReady) -> float:
-        passes = math.ceil(ctx.new_prompt_tokens / ctx.scenario.policy.prefill_chunk_tokens)
+        passes = math.ceil(ctx.new_prompt_tokens / ctx.chunk_tokens)
         tokens = math.ceil(ctx.new_prompt_tokens / passes)
         state = routing_state(
             ctx.scenario.routing, ctx.arch.id, ctx.moe_layers, ctx.experts, ctx.top_k, 1, 1,
