@@ -73,7 +73,8 @@ class Provenance:
     def from_dict(cls, found: Mapping[str, Any], otherwise: str) -> Provenance:
         """From a file that may hold anything: what is not a text is dropped; ``otherwise`` stands for no source."""
         texts = {field.name: found[field.name] for field in fields(cls) if isinstance(found.get(field.name), str)}
-        texts.pop("notes", None)
+        for name in ("notes", "group_size"):
+            texts.pop(name, None)
         notes = found.get("notes")
         group = found.get("group_size")
         return cls(

@@ -6,6 +6,7 @@ import difflib
 import json
 import math
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, takewhile
 
 from planner.errors import PlanError
 
@@ -41,8 +42,8 @@ class ScenarioError(PlanError):
 
 def shown(value: object) -> str:
     """``value`` as a sentence shows it: JSON notation, at most about 60 characters, safe for a terminal."""
-    if isinstance(value, str) and len(value) > SHOWN_CHARACTERS:
-        return f"{json.dumps(value[: SHOWN_CHARACTERS - 5] + '...')} ({len(value):,} characters)"
+    if isinstance(value, str):
+        return _quoted(value)
     if isinstance(value, float) and not math.isfinite(value):
         return "not a number (NaN)" if math.isnan(value) else ("infinite" if value > 0 else "minus infinity")
     if isinstance(value, float):
@@ -57,6 +58,16 @@ def shown(value: object) -> str:
         return json.dumps(value)
     except (TypeError, ValueError):
         return f"of type {type(value).__name__}"
+
+
+def _quoted(text: str) -> str:
+    """In quotes; what does not print is escaped, and what is long as written, escapes included, is cut."""
+    written = [c if c.isprintable() and c not in '"\\' else json.dumps(c)[1:-1] for c in text[: SHOWN_CHARACTERS + 1]]
+    if sum(map(len, written)) <= SHOWN_CHARACTERS:
+        return f'"{"".join(written)}"'
+    room = SHOWN_CHARACTERS - 5
+    kept = takewhile(lambda pair: pair[1] <= room, zip(written, accumulate(map(len, written)), strict=True))
+    return f'"{"".join(c for c, _ in kept)}..." ({len(text):,} characters)'
 
 
 def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 0.5) -> list[str]:

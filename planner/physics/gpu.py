@@ -14,12 +14,12 @@ TILE_ROWS = 16.0  # rows of the smallest tensor-core tile (mma.m16n8k16): fewer 
 def computed_rows(tokens: ArrayLike, gpu: Gpu) -> Array:
     """Rows that a product with ``tokens`` rows costs at the best efficiency: whole tiles, and what large ones lose.
 
-    ``ceil(n / 16) 16 (1 + h / (n + h))`` with ``h = compute_half_tokens``: n + h rows for many tokens (tile and wave
-    quantisation), whole tiles for few. 0 for n = 0.
+    ``N (1 + h / (N + h))`` with ``N = ceil(n / 16) 16`` and ``h = compute_half_tokens``: n + h rows for many tokens
+    (tile and wave quantisation), whole tiles for few. Never fewer for more tokens. 0 for n = 0.
     """
-    rows = np.asarray(tokens, float)
+    rows = np.ceil(np.asarray(tokens, float) / TILE_ROWS) * TILE_ROWS
     lost = gpu.compute_half_tokens
-    return np.ceil(rows / TILE_ROWS) * TILE_ROWS * (1.0 + lost / np.maximum(rows + lost, 1.0))
+    return rows * (1.0 + lost / np.maximum(rows + lost, 1.0))
 
 
 def compute_efficiency(tokens: ArrayLike, gpu: Gpu) -> Array:

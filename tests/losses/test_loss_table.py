@@ -77,6 +77,23 @@ def test_a_plain_frame_is_accepted_in_any_order(as_file: Callable[[pd.DataFrame]
     assert shuffled.digest == found.digest
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {name: value}
+        for name in ("source", "method", "calibration", "model", "group_size", "software", "date", "notes", "surrogate")
+        for value in ("x", 7, -1, 2.5, True, None, [], ["x", 1, None], {"a": 1}, 10**400)
+    ],
+    ids=lambda kept: json.dumps(kept)[:40],
+)
+def test_a_header_may_say_anything(kept: dict[str, object]) -> None:
+    """What does not fit its field says nothing; the losses are the same."""
+    found = parse_table(f"# tierline-loss-table: {json.dumps(kept)}\n".encode() + as_csv(frame()))
+    assert np.array_equal(found.values, parse_table(as_csv(frame())).values)
+    assert found.surrogate == (kept == {"surrogate": True})
+    assert parse_table(table_bytes(found)).digest == found.digest
+
+
 def test_a_surrogate_stays_one() -> None:
     first = surrogate_losses(2, 3)
     for kind in ("csv", "parquet"):
