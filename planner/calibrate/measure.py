@@ -122,6 +122,7 @@ def split(x: np.ndarray, moment: np.ndarray | None = None) -> Inputs:
     return Inputs(x[held], fit, factor_of(second_moment([fit], x.shape[1]) if moment is None else moment))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused, in words
 def expert_losses(
     expert: Expert, inputs: Inputs, activation: Activation, bits: Sequence[int], group_size: int
 ) -> list[float]:
@@ -130,6 +131,9 @@ def expert_losses(
     reference = output(expert, hidden(expert, x, activation))
     if not np.isfinite(reference).all():
         raise CalibrationError("its output over these activations is not finite.")
+    weights = (expert.up, expert.down) if expert.gate is None else (expert.gate, expert.up, expert.down)
+    if not reference.any() and all(w.any() for w in weights):
+        raise CalibrationError("its output over these activations is zero throughout, so they say nothing of its loss.")
     last = None
     if inputs.fit is not None:
         fit = inputs.fit
@@ -150,4 +154,6 @@ def expert_losses(
         up = quantised(expert.up, inputs.factor, width)
         changed = expert.with_weights(gate, up, quantised(expert.down, last, width))
         losses.append(relative_error(output(changed, hidden(changed, x, activation)), reference))
+        if not np.isfinite(losses[-1]):
+            raise CalibrationError(f"its output at {width} bits is not finite.")
     return losses

@@ -92,6 +92,8 @@ def read_header(path: Path) -> dict[str, Entry]:
     name = shown(path.name)
     try:
         size = path.stat().st_size
+        if not path.is_file() and not path.is_dir():  # a pipe would be waited for
+            raise CalibrationError(f"{name} is not a file.")
         with path.open("rb") as file:
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
             if size < _LENGTH_BYTES + 2:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -358,8 +359,21 @@ def test_the_error_of_nothing_is_nothing() -> None:
 
 def test_output_that_overflows_is_refused() -> None:
     big = np.full((4, 4), 1e19, np.float32)
-    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(CalibrationError, match="not finite"):
+    with warnings.catch_warnings(), pytest.raises(CalibrationError, match="not finite"):
+        warnings.simplefilter("error")
         expert_losses(Expert(big, big, big), split(np.ones((8, 4), np.float32)), Activation("silu"), (2,), 0)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-30])
+def test_activations_that_move_no_output_give_no_loss_of_zero(size: float) -> None:
+    """Nothing went through the expert, so nothing was measured; an expert of zeros alone is exact at any width."""
+    rng = np.random.default_rng(0)
+    matrices = [rng.standard_normal((4, 4)).astype(np.float32) for _ in range(3)]
+    still = split(np.full((8, 4), size, np.float32))
+    with pytest.raises(CalibrationError, match="zero throughout"):
+        expert_losses(Expert(*matrices), still, Activation("silu"), (2,), 0)
+    nothing = np.zeros((4, 4), np.float32)
+    assert expert_losses(Expert(nothing, nothing, nothing), still, Activation("silu"), (1, 4), 0) == [0.0, 0.0]
 
 
 # --- whole or not at all ---------------------------------------------------------------------------------------------

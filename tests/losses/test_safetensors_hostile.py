@@ -214,6 +214,11 @@ def test_other_folders(tmp_path: Path) -> None:
     assert "2 indices" in opened(tmp_path)
 
 
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.safetensors")
+    assert opened(tmp_path) == '"model.safetensors" is not a file.'
+
+
 # --- memory ----------------------------------------------------------------------------------------------------------
 CODE = """
 import resource, sys
