@@ -112,7 +112,9 @@ def test_small_batches_are_sampled_at_least_32_times_and_their_error_is_kept() -
         for model in ("deepseek-ai/DeepSeek-V2-Lite", "mistralai/Mixtral-8x7B-v0.1"):
             step = parts(evaluate(scenario(workload__batch=batch, model__id=model)))[0].step
             assert step.samples >= 32
-            assert 0 < step.standard_error_s < 0.05 * step.total_s
+            error = step.standard_error_s / step.total_s
+            # One token hits top-k experts with one token each, whichever they are: nothing to sample but rounding.
+            assert error < 1e-12 if batch == 1 else 1e-4 < error < 0.05
             assert step.p99_s >= step.total_s
 
 
