@@ -81,6 +81,8 @@ def _within(gap: float) -> str:
 def _selector(report: SelectorReport) -> Row:
     tuples = {counts: report.counts.count(counts) for counts in dict.fromkeys(report.counts)}
     common = max(tuples, key=lambda c: tuples[c])
+    if not any(common) and len(tuples) == 1:
+        return Row("Bit widths", ["none"], "Every expert is in HBM, so there are no widths to select.")
     how = "weighted by importance" if report.weighted else "not weighted"
     note = (
         f"{capital(report.method)} search, {report.scope}, losses {how}; most layers give {common[0]}, {common[1]}, "
