@@ -39,8 +39,11 @@ def _busy_overhead(tdp: float, share: float, idle: float, efficiency: float, ban
     return max(0.0, share * tdp - idle - efficiency * bandwidth * energy)
 
 
-def _gpu_energy(tdp: float, share: float, idle: float, overhead: float, best: float, rate: float) -> float:
-    return max(1e-14, (share * tdp - idle - overhead) / (best * rate))
+def _gpu_energy(
+    tdp: float, share: float, idle: float, overhead: float, best: float, bf16: float | None, fp16: float | None
+) -> float | None:
+    rate = bf16 or fp16  # cards before BF16 compute 16-bit products as FP16
+    return max(1e-14, (share * tdp - idle - overhead) / (best * rate)) if rate else None
 
 
 def _cpu_energy(
@@ -95,9 +98,11 @@ RULES: tuple[Rule, ...] = (
             "gpu.busy_overhead_w",
             "gpu.compute_efficiency_max",
             "gpu.bf16_flop_per_s",
+            "gpu.fp16_flop_per_s",
         ),
         _gpu_energy,
-        "(compute-bound share x TDP - idle - busy overhead) / (best efficiency x BF16 rate)",
+        "(compute-bound share x TDP - idle - busy overhead) / (best efficiency x BF16 rate, or FP16 rate without one)",
+        optional=("gpu.bf16_flop_per_s", "gpu.fp16_flop_per_s"),
     ),
     Rule(
         "cpu.bf16_flop_per_s",

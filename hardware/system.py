@@ -17,8 +17,10 @@ from hardware import catalog, derive
 from hardware.catalog import Bill, Default, Device, PathSpec
 from hardware.figure import Figure, HardwareError, Kind, MissingFigureError
 from hardware.frozen import FrozenDict
+from hardware.parts import exchanged
 
 NO_OVERRIDES: Mapping[str, float] = FrozenDict({})
+NO_PARTS: Mapping[str, str] = FrozenDict({})
 
 
 @dataclass(frozen=True)
@@ -98,22 +100,25 @@ def systems() -> tuple[SystemEntry, ...]:
     return tuple(SystemEntry(bill.id, bill.name, bill.group, bill.sentence) for bill in catalog.bills().values())
 
 
-def load_system(system_id: str, overrides: Mapping[str, float] = NO_OVERRIDES) -> System:
-    """The catalog system of that id with the user's figures in place.
+def load_system(
+    system_id: str, overrides: Mapping[str, float] = NO_OVERRIDES, parts: Mapping[str, str] = NO_PARTS
+) -> System:
+    """The catalog system of that id with the user's devices and figures in place.
 
-    ``overrides`` maps figure paths to values in the path's own unit. What follows from a changed figure changes
-    with it, unless it is set as well. Raises HardwareError, one sentence, for an unknown id or path (naming the
-    nearest) and for a value out of the path's bounds.
+    ``parts`` maps a kind of part (:data:`hardware.parts.KINDS`) to the device that takes its place; ``overrides`` maps
+    figure paths to values in the path's own unit. What follows from a changed figure changes with it, unless it is set
+    as well. Raises HardwareError, one sentence, for an unknown id, part or path (naming the nearest) and for a value
+    out of the path's bounds.
     """
-    return _load(system_id, tuple(sorted(check_overrides(overrides).items())))
+    return _load(system_id, tuple(sorted(check_overrides(overrides).items())), tuple(sorted(parts.items())))
 
 
-@lru_cache(maxsize=1024)
-def _load(system_id: str, overrides: tuple[tuple[str, float], ...]) -> System:
+@lru_cache(maxsize=2048)
+def _load(system_id: str, overrides: tuple[tuple[str, float], ...], parts: tuple[tuple[str, str], ...]) -> System:
     bill = catalog.bills().get(system_id)
     if bill is None:
         raise HardwareError(catalog.unknown("system", system_id, list(catalog.bills())))
-    return assemble(bill, dict(overrides))
+    return assemble(exchanged(bill, dict(parts)) if parts else bill, dict(overrides))
 
 
 def check_overrides(overrides: Mapping[str, float]) -> dict[str, float]:

@@ -24,7 +24,7 @@ from models.formats import (
     kv_format,
     weight_format,
 )
-from models.library import CatalogEntry, catalog, load, model_ids, sentence
+from models.library import CatalogEntry, catalog, load, model_ids, published_config, sentence
 from models.parse import parse_config_file, parse_config_text
 from models.reader import read_config
 from models.show import show
@@ -65,6 +65,7 @@ __all__ = [
     "parameters",
     "parse_config_file",
     "parse_config_text",
+    "published_config",
     "read_config",
     "recurrent_state_bytes",
     "scale_count",

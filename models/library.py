@@ -61,14 +61,19 @@ def load(model_id: str) -> Architecture:
             f"model {quoted(model_id, 100)} is not in the catalog; the nearest: "
             f"{', '.join(nearest(str(model_id), model_ids()))}."
         )
+    note = read_note(_notes()["checkpoints"].get(model_id, {}))
+    return build(published_config(model_id), model_id, model_id.split("/", 1)[-1], note)
+
+
+def published_config(model_id: str) -> dict[str, Any]:
+    """The config.json of a catalog model as a fresh dictionary, siblings with their changes."""
     sibling = _notes()["siblings"].get(model_id, {})
     path = _files()[sibling.get("config_of", model_id)]
-    config = json.loads(path.read_text(encoding="utf-8"))
+    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if sibling:
         config = {**config, **sibling.get("changes", {}), "_source": sibling["source"], "_note": ""}
         config = {key: value for key, value in config.items() if key not in sibling.get("without", ())}
-    note = read_note(_notes()["checkpoints"].get(model_id, {}))
-    return build(config, model_id, model_id.split("/", 1)[-1], note)
+    return config
 
 
 def _count(parameters: int) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 import models
-from hardware import load_system, systems
+from hardware import System, load_system, systems
 from models import Architecture, LayerWork, formats
 from planner.errors import PlanError, unknown
 from planner.machine import Machine, machine
@@ -253,6 +253,14 @@ def _pasted(text: str, name: str) -> Architecture:
     return models.read_config(json.loads(text), name)
 
 
+def machine_parts(scenario: Scenario, overrides: Mapping[str, float] | None = None) -> System:
+    """The scenario's machine, with ``overrides`` on top of its own. Raises PlanError or HardwareError."""
+    chosen = scenario.system
+    if chosen.id not in (known := [s.id for s in systems()]):
+        raise PlanError(unknown("system.id", chosen.id, known))
+    return load_system(chosen.id, {**chosen.overrides, **(overrides or {})}, chosen.parts)
+
+
 def resolve(scenario: Scenario, overrides: Mapping[str, float] | None = None) -> Context:
     """Resolve a scenario; ``overrides`` are figures on top of the scenario's own (used for ranges and marginals)."""
     arch = architecture(scenario)
@@ -264,9 +272,7 @@ def resolve(scenario: Scenario, overrides: Mapping[str, float] | None = None) ->
     ):
         if fmt is not None and fmt != NATIVE and fmt not in formats.FORMATS:
             raise PlanError(unknown(field_name, fmt, [NATIVE, *formats.FORMATS]))
-    if scenario.system.id not in (known := [s.id for s in systems()]):
-        raise PlanError(unknown("system.id", scenario.system.id, known))
-    system = load_system(scenario.system.id, {**scenario.system.overrides, **(overrides or {})})
+    system = machine_parts(scenario, overrides)
     bounce = bool(scenario.policy.options.get("cxl_bounce", False))
     chunk = scenario.policy.prefill_chunk_tokens or CHUNK_TOKENS
     return Context(scenario, arch, models.work(arch), machine(system, cxl_bounce=bounce), chunk)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import cast
 
-from hardware import System, bill_of_materials, load_system
+from hardware import System, bill_of_materials
 from planner import capacity as capacity_module
 from planner import economics as economics_module
 from planner import energy as energy_module
 from planner.activity import Activity, Mix
-from planner.context import CHUNK_TOKENS, Context, resolve
+from planner.context import CHUNK_TOKENS, Context, machine_parts, resolve
 from planner.energy import Consumption
 from planner.machine import Figures
 from planner.parallel import replicas_at_work
@@ -205,8 +205,7 @@ def priced(found: Evaluation, overrides: Mapping[str, float] | None = None) -> E
     w, economics = ctx.scenario.workload, ctx.scenario.economics
     system = ctx.machine.figures
     if overrides:
-        chosen = ctx.scenario.system
-        system = Figures(load_system(chosen.id, {**chosen.overrides, **overrides}))
+        system = Figures(machine_parts(ctx.scenario, overrides))
     stages = found.ready.layout.pipeline
     # Fewer micro-batches in flight than pipeline stages: each GPU works for its own share of a pass only.
     working = min(1.0, serving.passes_in_flight / stages)

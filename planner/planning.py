@@ -63,7 +63,7 @@ def plan(
         assumptions=assumptions(found, spread),
         marginals=marginals(found) if with_marginals and found.fits else (),
         details=_details(found, found.fits and (with_marginals if with_schedule is None else with_schedule)),
-        bound=bound(found) if with_marginals else None,
+        bound=bound(found) if with_marginals and found.ctx.machine.gpu else None,
         warnings=found.warnings,
     )
 

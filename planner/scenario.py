@@ -19,6 +19,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 KvFormat = Literal["bf16", "fp8", "int8", "int4"]
+EXCHANGEABLE: Final = ("gpu", "cpu", "dimm", "chassis")
 Location = Literal["auto", "gpu", "host"]
 AttentionDevice = Literal["auto", "gpu", "cpu"]
 PrefillMode = Literal["auto", "gpu", "cpu", "stream", "ndp"]
@@ -49,9 +50,19 @@ class SystemChoice(Part):
     """Which machine, and every figure of it that the user changed."""
 
     id: str = Field("2x-h100-sxm", max_length=100, description="id of a catalog system")
+    gpu: str | None = Field(None, max_length=100, description="catalog GPU in the place of the system's own")
+    cpu: str | None = Field(None, max_length=100, description="catalog CPU in the place of the system's own")
+    dimm: str | None = Field(None, max_length=100, description="catalog memory module in the place of the system's own")
+    chassis: str | None = Field(None, max_length=100, description="catalog chassis in the place of the system's own")
     overrides: dict[str, FiniteFloat] = Field(
         default_factory=dict, description="figure path -> value in the figure's own unit, for example gpu.power_limit_w"
     )
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Kind of part -> device that takes the place of the system's own."""
+        given = {name: getattr(self, name) for name in EXCHANGEABLE}
+        return {name: device for name, device in given.items() if device is not None}
 
 
 class Workload(Part):
@@ -214,7 +225,11 @@ class Scenario(Part):
 
     def canonical_json(self) -> str:
         """Sorted, compact JSON: the text that is hashed, stored and sent in a link."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        data = self.model_dump(mode="json")
+        for name in EXCHANGEABLE:  # fields younger than many a saved scenario: left out, they leave its hash as it was
+            if data["system"][name] is None:
+                del data["system"][name]
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
     def content_hash(self) -> str:
         """SHA-256 of :meth:`canonical_json`, hexadecimal; the display-only preset name is left out."""

@@ -10,6 +10,7 @@ from planner.policies.all_gpu import AllGpu
 from planner.policies.base import Option, Policy, PolicyEntry
 from planner.policies.context_aware import ContextAware
 from planner.policies.cpu_experts import CpuExperts
+from planner.policies.cpu_only import CpuOnly
 from planner.policies.dali import Dali
 from planner.policies.daop import Daop
 from planner.policies.fiddler import Fiddler
@@ -49,6 +50,7 @@ _ALL: dict[str, Policy] = {
         FluxMoe(),
         Wisp(),
         StaticSplit(),
+        CpuOnly(),
     )
 }
 

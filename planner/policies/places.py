@@ -33,6 +33,12 @@ PLACES: dict[str, Places] = {
         "activations to the CPU and back",
         "GPU shared and resident experts beside CPU experts; with deferral also the next layer's attention",
     ),
+    "cpu-only": Places(
+        "all in host memory",
+        "host memory",
+        "nothing",
+        "reading and computing within an operation; operations follow each other",
+    ),
     "monde": Places(
         "experts in near-data memory, the rest in HBM",
         "HBM or host memory",

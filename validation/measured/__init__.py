@@ -1,0 +1,1 @@
+"""Measured runs held against the model."""
