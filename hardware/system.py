@@ -21,6 +21,7 @@ from hardware.parts import exchanged
 
 NO_OVERRIDES: Mapping[str, float] = FrozenDict({})
 NO_PARTS: Mapping[str, str] = FrozenDict({})
+NO_FIGURES: Mapping[str, Figure] = FrozenDict({})
 
 
 @dataclass(frozen=True)
@@ -101,24 +102,38 @@ def systems() -> tuple[SystemEntry, ...]:
 
 
 def load_system(
-    system_id: str, overrides: Mapping[str, float] = NO_OVERRIDES, parts: Mapping[str, str] = NO_PARTS
+    system_id: str,
+    overrides: Mapping[str, float] = NO_OVERRIDES,
+    parts: Mapping[str, str] = NO_PARTS,
+    calibrated: Mapping[str, Figure] = NO_FIGURES,
 ) -> System:
     """The catalog system of that id with the user's devices and figures in place.
 
     ``parts`` maps a kind of part (:data:`hardware.parts.KINDS`) to the device that takes its place; ``overrides`` maps
     figure paths to values in the path's own unit. What follows from a changed figure changes with it, unless it is set
-    as well. Raises HardwareError, one sentence, for an unknown id, part or path (naming the nearest) and for a value
-    out of the path's bounds.
+    as well. ``calibrated`` figures take the place of devices' and defaults, not of what a paper system states by name.
+    Raises HardwareError, one sentence, for an unknown id, part or path (naming the nearest) and for a value out of the
+    path's bounds.
     """
-    return _load(system_id, tuple(sorted(check_overrides(overrides).items())), tuple(sorted(parts.items())))
+    return _load(
+        system_id,
+        tuple(sorted(check_overrides(overrides).items())),
+        tuple(sorted(parts.items())),
+        tuple(sorted(calibrated.items(), key=lambda item: item[0])),
+    )
 
 
 @lru_cache(maxsize=2048)
-def _load(system_id: str, overrides: tuple[tuple[str, float], ...], parts: tuple[tuple[str, str], ...]) -> System:
+def _load(
+    system_id: str,
+    overrides: tuple[tuple[str, float], ...],
+    parts: tuple[tuple[str, str], ...],
+    calibrated: tuple[tuple[str, Figure], ...],
+) -> System:
     bill = catalog.bills().get(system_id)
     if bill is None:
         raise HardwareError(catalog.unknown("system", system_id, list(catalog.bills())))
-    return assemble(exchanged(bill, dict(parts)) if parts else bill, dict(overrides))
+    return assemble(exchanged(bill, dict(parts)) if parts else bill, dict(overrides), dict(calibrated))
 
 
 def check_overrides(overrides: Mapping[str, float]) -> dict[str, float]:
@@ -145,14 +160,16 @@ def check_overrides(overrides: Mapping[str, float]) -> dict[str, float]:
     return checked
 
 
-def assemble(bill: Bill, overrides: Mapping[str, float] = NO_OVERRIDES) -> System:
+def assemble(
+    bill: Bill, overrides: Mapping[str, float] = NO_OVERRIDES, calibrated: Mapping[str, Figure] = NO_FIGURES
+) -> System:
     """The system of a bill of materials, whether in the catalog or made by the caller. Errors as load_system."""
     from hardware.check import findings_of  # check reads systems
 
     overrides = check_overrides(overrides)
     gpu = catalog.device(bill.gpu) if bill.gpu else None
     cpu = catalog.device(bill.cpu) if bill.cpu else None
-    figures = _figures(bill, gpu, cpu, overrides)
+    figures = _figures(bill, gpu, cpu, overrides, calibrated)
     system = System(
         id=bill.id,
         name=bill.name,
@@ -171,7 +188,13 @@ def assemble(bill: Bill, overrides: Mapping[str, float] = NO_OVERRIDES) -> Syste
     return dataclasses.replace(system, findings=bill.findings + findings_of(system))
 
 
-def _figures(bill: Bill, gpu: Device | None, cpu: Device | None, overrides: Mapping[str, float]) -> dict[str, Figure]:
+def _figures(
+    bill: Bill,
+    gpu: Device | None,
+    cpu: Device | None,
+    overrides: Mapping[str, float],
+    calibrated: Mapping[str, Figure],
+) -> dict[str, Figure]:
     stated: dict[str, Figure] = {}
     for part, prefixes in (
         (gpu, ("gpu.", "scaleup.", "pcie.")),
@@ -188,6 +211,7 @@ def _figures(bill: Bill, gpu: Device | None, cpu: Device | None, overrides: Mapp
     for path, count in bill.counts.items():
         unit = catalog.path_by_name()[path].unit
         stated[path] = Figure(count, unit, None, None, f"bill of materials of {bill.id}", None, kind)
+    stated.update(calibrated)
     stated.update(bill.named)
 
     pinned = set(bill.named) | set(overrides)

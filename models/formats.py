@@ -88,7 +88,7 @@ class ComputePath:
     """
 
     how: How
-    rate: Literal["bf16", "fp8", "int8", "fp4"] | None
+    rate: Literal["bf16", "fp8", "int8", "fp4", "vector"] | None
     source: str
 
 

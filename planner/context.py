@@ -12,6 +12,7 @@ import numpy as np
 import models
 from hardware import System, load_system, systems
 from models import Architecture, LayerWork, formats
+from planner.calibration import calibrated_figures
 from planner.errors import PlanError, unknown
 from planner.machine import Machine, machine
 from planner.physics.operation import Array
@@ -43,6 +44,11 @@ class Width:
     name: str
     bits: float
     expert_bytes: float  # one expert, scales included
+
+    @property
+    def cpu_matrix(self) -> bool:
+        """Whether a CPU's matrix unit computes with this form; else its vector units do."""
+        return formats.compute_path(self.format, "amx").rate != "vector"
 
 
 @dataclass(frozen=True)
@@ -162,8 +168,18 @@ class Context:
     @cached_property
     def dense_rate(self) -> str:
         """FLOP rate of attention, dense and shared weights on the GPU."""
+        return self.gpu_rate(self.dense_format)
+
+    @cached_property
+    def dense_format(self) -> str:
+        """Format of most weights outside the routed experts."""
         fmt = self.scenario.model.weight_format
-        return self.gpu_rate(self.arch.native.format_of(_attention_component(self.arch)) if fmt == NATIVE else fmt)
+        return self.arch.native.format_of(_attention_component(self.arch)) if fmt == NATIVE else fmt
+
+    @property
+    def dense_cpu_matrix(self) -> bool:
+        """Whether a CPU's matrix unit computes with the weights outside the routed experts."""
+        return formats.compute_path(self.dense_format, "amx").rate != "vector"
 
     # --- context ---------------------------------------------------------------------------------------------------
     @cached_property
@@ -258,7 +274,8 @@ def machine_parts(scenario: Scenario, overrides: Mapping[str, float] | None = No
     chosen = scenario.system
     if chosen.id not in (known := [s.id for s in systems()]):
         raise PlanError(unknown("system.id", chosen.id, known))
-    return load_system(chosen.id, {**chosen.overrides, **(overrides or {})}, chosen.parts)
+    fitted = calibrated_figures(chosen.calibration, scenario.policy.engine)
+    return load_system(chosen.id, {**chosen.overrides, **(overrides or {})}, chosen.parts, fitted)
 
 
 def resolve(scenario: Scenario, overrides: Mapping[str, float] | None = None) -> Context:

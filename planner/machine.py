@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hardware import Figure, System
 from planner.errors import PlanError
@@ -69,6 +69,8 @@ class Gpu:
     layer_launch_s: float
     layer_launch_tp_s: float
     layer_launch_eager_s: float
+    step_overhead_s: float
+    sequence_overhead_s: float
     captured_batch_max: float
 
     @property
@@ -111,6 +113,7 @@ class Dram:
     peak_bandwidth_bytes_per_s: float  # of a node
     bandwidth_bytes_per_s: float  # achieved by all host readers of a node together
     cpu_bandwidth_bytes_per_s: float  # achieved by expert kernels of the CPUs of a node: NUMA losses included
+    cpu_kv_bandwidth_bytes_per_s: float  # achieved by the CPUs' attention on the KV cache, likewise
     capacity_bytes: float  # of a node
     dimms: int
     channels: int
@@ -175,12 +178,20 @@ def _link(f: Figures, name: str) -> Link | None:
     return Link(peak, peak * f(f"{name}.efficiency"), f.get(f"{name}.latency_s") or 0.0)
 
 
+def _host_link(f: Figures) -> Link | None:
+    """The link of one GPU, no faster than the engine's copies."""
+    link = _link(f, "pcie")
+    limit = f.get("pcie.copy_limit_bytes_per_s")
+    return replace(link, bytes_per_s=min(link.bytes_per_s, limit)) if link and limit else link
+
+
 def _host_to_gpus(f: Figures, pcie: Link | None) -> float:
     if pcie is None:
         return 0.0
     together = f.get("pcie.host_bandwidth_bytes_per_s")
     alone = pcie.bytes_per_s * max(f.count("gpu.count_per_node"), 1)
-    return min(alone, together * f("pcie.efficiency")) if together else alone
+    links = min(alone, together * f("pcie.efficiency")) if together else alone
+    return min(links, f.get("pcie.host_copy_limit_bytes_per_s") or math.inf)
 
 
 def _gpu(f: Figures, system: System, nodes: int) -> Gpu | None:
@@ -219,6 +230,8 @@ def _gpu(f: Figures, system: System, nodes: int) -> Gpu | None:
         layer_launch_s=f("gpu.layer_launch_s"),
         layer_launch_tp_s=f("gpu.layer_launch_tp_s"),
         layer_launch_eager_s=f("gpu.layer_launch_eager_s"),
+        step_overhead_s=f("gpu.step_overhead_s"),
+        sequence_overhead_s=f("gpu.sequence_overhead_s"),
         captured_batch_max=f("gpu.captured_batch_max"),
     )
 
@@ -227,8 +240,8 @@ def _cpu(f: Figures, system: System) -> Cpu | None:
     sockets = f.count("cpu.sockets")
     if sockets < 1 or f.system.get("cpu.vector_flop_per_s") is None:
         return None
-    # Two sockets add their units, but experts sliced over them wait for each other and for remote reads.
-    numa = f("cpu.numa_efficiency") if sockets > 1 else 1.0
+    # Two sockets add their units, but experts sliced over them wait for each other.
+    numa = f("cpu.numa_compute_efficiency") if sockets > 1 else 1.0
     matrix = f.get("cpu.bf16_flop_per_s")
     vector = f("cpu.vector_flop_per_s")
     return Cpu(
@@ -257,6 +270,7 @@ def _dram(f: Figures) -> Dram | None:
         peak_bandwidth_bytes_per_s=peak,
         bandwidth_bytes_per_s=peak * f("dram.read_efficiency"),
         cpu_bandwidth_bytes_per_s=peak * f("dram.read_efficiency") * numa,
+        cpu_kv_bandwidth_bytes_per_s=peak * min(f("cpu.kv_bandwidth_efficiency"), f("dram.read_efficiency")) * numa,
         capacity_bytes=f("dram.capacity_bytes"),
         dimms=dimms,
         channels=max(sockets, 1) * f.count("dram.channels_per_socket"),
@@ -328,7 +342,7 @@ def machine(system: System, *, cxl_bounce: bool = False) -> Machine:
     f = Figures(system)
     nodes = max(f.count("node.count"), 1)
     # One memory for CPU and GPU is the GPU tier; counting it again as host memory would hold two models in it.
-    pcie, dram = _link(f, "pcie"), None if system.unified_memory else _dram(f)
+    pcie, dram = _host_link(f), None if system.unified_memory else _dram(f)
     return Machine(
         figures=f,
         nodes=nodes,

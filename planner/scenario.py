@@ -20,6 +20,7 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 KvFormat = Literal["bf16", "fp8", "int8", "int4"]
 EXCHANGEABLE: Final = ("gpu", "cpu", "dimm", "chassis")
+YOUNG: Final = (*(("system", name) for name in EXCHANGEABLE), ("system", "calibration"), ("policy", "engine"))
 Location = Literal["auto", "gpu", "host"]
 AttentionDevice = Literal["auto", "gpu", "cpu"]
 PrefillMode = Literal["auto", "gpu", "cpu", "stream", "ndp"]
@@ -54,6 +55,9 @@ class SystemChoice(Part):
     cpu: str | None = Field(None, max_length=100, description="catalog CPU in the place of the system's own")
     dimm: str | None = Field(None, max_length=100, description="catalog memory module in the place of the system's own")
     chassis: str | None = Field(None, max_length=100, description="catalog chassis in the place of the system's own")
+    calibration: str | None = Field(
+        None, max_length=100, description="named calibration of efficiencies and overheads; empty = the shipped one"
+    )
     overrides: dict[str, FiniteFloat] = Field(
         default_factory=dict, description="figure path -> value in the figure's own unit, for example gpu.power_limit_w"
     )
@@ -168,6 +172,9 @@ class PolicyChoice(Part):
     micro_batches: int = Field(
         1, ge=1, le=256, description="micro-batches of a decode step (weights are read once for each)"
     )
+    engine: str | None = Field(
+        None, max_length=40, description="family of the serving engine, whose coefficients are used; empty = generic"
+    )
     cuda_graphs: bool = Field(True, description="launch a captured graph instead of single kernels")
     tensor_parallel: int | None = Field(None, ge=1, le=1024, description="GPUs that share each layer; empty = chosen")
     expert_parallel: bool | None = Field(None, description="whole experts on different GPUs instead of slices")
@@ -226,9 +233,9 @@ class Scenario(Part):
     def canonical_json(self) -> str:
         """Sorted, compact JSON: the text that is hashed, stored and sent in a link."""
         data = self.model_dump(mode="json")
-        for name in EXCHANGEABLE:  # fields younger than many a saved scenario: left out, they leave its hash as it was
-            if data["system"][name] is None:
-                del data["system"][name]
+        for section, name in YOUNG:  # younger than many a saved scenario: left out, they leave its hash as it was
+            if data[section][name] is None:
+                del data[section][name]
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
     def content_hash(self) -> str:

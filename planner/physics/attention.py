@@ -149,7 +149,7 @@ def _cpu_core(ctx: Context, run: Pass, phase: Phase, rows: Rows) -> None:
     assert cpu is not None and dram is not None
     kv = rows.kv_read_bytes + 2.0 * rows.state_bytes
     compute = rows.attention_flop / cpu.vector_flop_per_s
-    moved = kv / dram.cpu_bandwidth_bytes_per_s
+    moved = kv / dram.cpu_kv_bandwidth_bytes_per_s
     phase.add_operation("cpu", "attention", compute, moved, cpu.overlap, "cpu_compute", "dram")
     phase.add("dram", "attention", "dram", kv / dram.bandwidth_bytes_per_s)
     # Queries to the host, results back: serial with the core on the same lane, where a layer has a cache at all.
@@ -273,3 +273,6 @@ def add_overhead(ctx: Context, run: Pass, rows: Rows, layout: Layout, moe_extra_
     each = gpu_physics.layer_overhead_s(gpu, counted, layout.tensor, graphs)
     seconds = np.full(ctx.layers, each) + np.asarray(ctx.work.is_moe, float) * moe_extra_s
     phase.add("overhead", "overhead", "overhead", seconds)
+    engine = gpu.step_overhead_s + gpu.sequence_overhead_s * rows.sequences
+    if engine > 0:  # between two passes: scheduling, sampling, input preparation
+        run.phase("engine").add("overhead", "overhead", "overhead", np.array([engine]))

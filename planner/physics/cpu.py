@@ -9,20 +9,22 @@ from planner.machine import Cpu
 from planner.physics.operation import Array
 
 
-def expert_compute_s(parameters: float, tokens: ArrayLike, cpu: Cpu) -> Array:
+def expert_compute_s(parameters: float, tokens: ArrayLike, cpu: Cpu, matrix: ArrayLike = True) -> Array:
     """Seconds of compute of one expert with ``tokens`` rows.
 
     At most ``vector_tokens_max`` rows run on the vector units, in proportion to the rows; above, the matrix unit
     works on whole tiles of ``tile_rows`` rows (KTransformers, SOSP'25: AMX above 4 tokens per expert, 16-row tiles).
-    A CPU without a matrix unit uses its vector units throughout.
+    A CPU without a matrix unit uses its vector units throughout, and so do the forms that its kernels expand for them
+    (``matrix`` false: GGUF blocks, as ggml and KTransformers' llamafile kernels compute them).
     """
     rows = np.asarray(tokens, float)
     vector = 2.0 * parameters * rows / cpu.vector_flop_per_s
     if cpu.matrix_flop_per_s is None:
         return vector
     tiles = np.ceil(rows / cpu.tile_rows) * cpu.tile_rows
-    matrix = 2.0 * parameters * tiles / cpu.matrix_flop_per_s
-    return np.where(rows <= cpu.vector_tokens_max, np.minimum(vector, matrix), matrix) * (rows > 0)
+    tiled = 2.0 * parameters * tiles / cpu.matrix_flop_per_s
+    best = np.where(rows <= cpu.vector_tokens_max, np.minimum(vector, tiled), tiled) * (rows > 0)
+    return np.where(matrix, best, vector)
 
 
 def unpack_s(parameters: float, bits: ArrayLike, bandwidth_bytes_per_s: float, cpu: Cpu) -> Array:

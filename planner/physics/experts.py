@@ -24,6 +24,7 @@ class Stored:
     bytes: Array
     bits: Array
     format: NDArray[np.int8]  # index into widths
+    matrix: NDArray[np.bool_] | bool = True  # a CPU's matrix unit can take this form
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def on_cpu(ctx: Context, counts: Counts, stored: Stored) -> Work:
     unpack = cpu_physics.unpack_s(ctx.expert_parameters, stored.bits, bandwidth, cpu)
     hit = counts > 0
     # Expanding low-bit weights occupies the cores while they read, so it adds to the reading time of the kernel.
-    compute = cpu_physics.expert_compute_s(ctx.expert_parameters, counts, cpu)
+    compute = cpu_physics.expert_compute_s(ctx.expert_parameters, counts, cpu, stored.matrix)
     moved = np.where(hit, stored.bytes / bandwidth + unpack, 0.0)
     return Work(compute, moved, cpu.overlap)
 

@@ -179,7 +179,7 @@ class Policy(ABC):
         kv = float(rows.kv_read_bytes.mean(axis=0).sum())
         shipped = kv / min(ctx.machine.host_to_gpus_bytes_per_s, dram.bandwidth_bytes_per_s)
         computed = max(
-            kv / dram.cpu_bandwidth_bytes_per_s,
+            kv / dram.cpu_kv_bandwidth_bytes_per_s,
             float(rows.attention_flop.mean(axis=0).sum()) / ctx.machine.cpu.vector_flop_per_s,
         )
         return "cpu" if computed < shipped else "gpu"
@@ -288,7 +288,7 @@ def mixed_widths(load: Array, widths: Sequence[tuple[Width, float]]) -> Stored:
         edge += share
     sizes = np.array([w.expert_bytes for w, _ in widths])
     bits = np.array([w.bits for w, _ in widths])
-    return Stored(sizes[index], bits[index], index)
+    return Stored(sizes[index], bits[index], index, np.array([w.cpu_matrix for w, _ in widths])[index])
 
 
 def nowhere(shape: tuple[int, ...]) -> NDArray[np.int16]:

@@ -65,7 +65,7 @@ class CpuOnly(Policy):
         each = mean_expert_bytes(ctx.other_widths())
         host.add("experts", each * ctx.experts * ctx.moe_layers * nodes)
         host.add("KV cache", kv_bytes_per_sequence(ctx, context_tokens, layout) * batch)
-        rows = max(min(ctx.scenario.policy.prefill_chunk_tokens, ctx.new_prompt_tokens * batch), batch)
+        rows = max(min(ctx.chunk_tokens, ctx.new_prompt_tokens * batch), batch)
         host.add("activations", activation_bytes(ctx, rows, batch, 1) * nodes)
         return [host]
 
@@ -125,7 +125,7 @@ def _weights(ctx: Context, run: Pass, phase: Phase, part: PartId, group: str, pa
     assert cpu is not None and dram is not None
     held = np.asarray(parameters, float)
     stored = ctx.group_bytes(group, held)
-    compute = cpu_physics.expert_compute_s(1.0, tokens, cpu) * held
+    compute = cpu_physics.expert_compute_s(1.0, tokens, cpu, ctx.dense_cpu_matrix) * held
     moved = stored / dram.cpu_bandwidth_bytes_per_s
     phase.add_operation("cpu", part, compute, moved, cpu.overlap, "cpu_compute", "dram")
     phase.add("dram", part, "dram", stored / dram.bandwidth_bytes_per_s)
@@ -138,7 +138,7 @@ def _core(ctx: Context, run: Pass, phase: Phase, rows: Rows) -> None:
     assert cpu is not None and dram is not None
     kv = rows.kv_read_bytes + 2.0 * rows.state_bytes
     compute = rows.attention_flop / cpu.vector_flop_per_s
-    moved = kv / dram.cpu_bandwidth_bytes_per_s
+    moved = kv / dram.cpu_kv_bandwidth_bytes_per_s
     phase.add_operation("cpu", "attention", compute, moved, cpu.overlap, "cpu_compute", "dram")
     phase.add("dram", "attention", "dram", kv / dram.bandwidth_bytes_per_s)
     run.flows.cpu_flop += float(rows.attention_flop.mean(axis=0).sum())

@@ -171,7 +171,7 @@ class FluxMoe(Policy):
         return Placed(
             np.where(in_hbm, TIER_CODE["gpu"], TIER_CODE["streamed"]).astype(np.int8),
             resident,
-            Stored(size, np.full(shape, width.bits), np.zeros(shape, np.int8)),
+            Stored(size, np.full(shape, width.bits), np.zeros(shape, np.int8), width.cpu_matrix),
             (width,),
             {
                 TIER_CODE["gpu"]: "resident in HBM (the most loaded ones), or compressed in HBM until its layer's turn",

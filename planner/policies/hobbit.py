@@ -245,6 +245,7 @@ class Hobbit(CachePolicy):
                 np.where(missing_high, hot.expert_bytes, placed.stored.bytes),
                 np.where(missing_high, hot.bits, placed.stored.bits),
                 placed.stored.format,
+                np.where(missing_high, hot.cpu_matrix, placed.stored.matrix),
             )
             add_on_cpu(ctx, run, phase, rows, form, counts, missing)
         else:

@@ -205,7 +205,7 @@ class MoeLightning(Policy):
         resident[:, ctx.experts - ready.resident_per_layer :] = True
         each = mean_expert_bytes(ctx.other_widths())
         width = ctx.other_widths()[0][0]
-        stored = Stored(np.full(shape, each), np.full(shape, width.bits), np.zeros(shape, np.int8))
+        stored = Stored(np.full(shape, each), np.full(shape, width.bits), np.zeros(shape, np.int8), width.cpu_matrix)
         placed = Placed(np.zeros(shape, np.int8), resident, stored, (width,), {}, nowhere(shape))
         step = time_pass(self._pass(ctx, ready, placed, counts), ctx.machine).step
         return step.total_s - step.fixed_s  # the source's model has no launch cost

@@ -47,7 +47,12 @@ def tables(ctx: Context, placed: Placed, *counts: NDArray[np.integer]) -> Tables
     tokens = np.arange(most + 1, dtype=np.int32)[None, None]
     on_cpu, on_gpu = [], []
     for width in placed.widths:
-        stored = Stored(np.full((1, 1), width.expert_bytes), np.full((1, 1), width.bits), np.zeros((1, 1), np.int8))
+        stored = Stored(
+            np.full((1, 1), width.expert_bytes),
+            np.full((1, 1), width.bits),
+            np.zeros((1, 1), np.int8),
+            width.cpu_matrix,
+        )
         on_cpu.append(experts.on_cpu(ctx, tokens, stored).seconds[0, 0])
         on_gpu.append(experts.on_gpu(ctx, tokens, width.expert_bytes, width.format, slices(ctx)).seconds[0, 0])
     rate = ctx.machine.host_to_gpus_bytes_per_s

@@ -168,7 +168,7 @@ def default_table(ctx: Context, rows: int) -> TimeTable:
         if device == "gpu":
             work = experts.on_gpu(ctx, at, width.expert_bytes, width.format, gpu.per_node)
         else:
-            stored = Stored(np.array(width.expert_bytes), np.array(width.bits), np.zeros((), np.int8))
+            stored = Stored(np.array(width.expert_bytes), np.array(width.bits), np.zeros((), np.int8), width.cpu_matrix)
             work = experts.on_cpu(ctx, at, stored)
         kept = _corners(work.seconds)
         curves.append(Curve(device, width.format, tuple(at[kept].tolist()), tuple(work.seconds[kept].tolist())))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from models import formats
 
 TOLERANCE = 0.02
@@ -22,6 +24,9 @@ _LABELS = (
     ("iq3_s", "gguf-iq3_s"),
 )
 _PLAIN = {16.0: "bf16", 8.0: "fp8-block", 4.25: "mxfp4", 4.5: "gguf-q4_k", 8.5: "gguf-q8_0", 4.0: "int4-g128"}
+
+
+_GGUF = re.compile(r"\b(?:UD-)?I?Q\d_?", re.IGNORECASE)
 
 
 def whole_model(bits: float | None, label: str) -> str:
@@ -45,6 +50,10 @@ def experts(bits: float | None, label: str) -> dict[str, object]:
     if bits is None:
         return {}
     named = whole_model(bits, label)
+    if _GGUF.search(label):
+        blocks = [f for f in formats.FORMATS if f.startswith("gguf-")]
+        named = min(blocks, key=lambda f: abs(formats.FORMATS[f].bits_per_weight - bits))
+        return {"expert_format": named}  # a mix of block formats: the nearest one stands for it
     if abs(formats.FORMATS[named].bits_per_weight / bits - 1.0) <= TOLERANCE:
         return {"expert_format": named}
     return {"weight_bits": mixed_bits(bits)}

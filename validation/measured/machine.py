@@ -13,6 +13,11 @@ BASE_GPU = "1x-h100-sxm"
 ROOM_BYTES = 2.0**42
 """Host memory of a run that worked: its size is not stated and was enough."""
 GPUS_PER_NODE = 8
+SERVING = ("vllm", "sglang", "tensorrt-llm")
+UNUSED_SHARE = 0.1
+"""Of GPU memory that serving engines leave alone unless told otherwise (vLLM gpu_memory_utilization 0.9)."""
+LEAST_RESERVE_BYTES = 0.5 * 2**30
+"""Of a run that worked although more did not fit."""
 NO_HOST_MEMORY_GBPS = 300.0
 
 
@@ -67,6 +72,8 @@ def system_fields(run: Run) -> dict[str, object]:
 
 def _gpus(run: Run, gpu: Device, figures: dict[str, float]) -> None:
     count = max(run.n_gpu, 1)
+    if run.parallelism.startswith("pd:"):
+        count = max(count // 2, 1)  # prefill and decode each on their half
     server = gpu.platform == "server" or "sxm" in gpu.id or gpu.id.startswith(("mi3", "h", "b", "gb", "a100"))
     per_node = count if count <= GPUS_PER_NODE or not server else GPUS_PER_NODE
     figures["gpu.count_per_node"] = per_node
@@ -76,8 +83,9 @@ def _gpus(run: Run, gpu: Device, figures: dict[str, float]) -> None:
         figures["nic.count"] = per_node
     if run.pcie_gen:
         figures["pcie.generation"] = run.pcie_gen
-    # It ran, so it fitted: reserves of serving frameworks are settings, not physics.
-    figures["gpu.reserve_bytes"] = 0.5 * 2**30
+    capacity = gpu.figures["gpu.memory_capacity_bytes"].value or 0.0
+    serving = run.system_family in SERVING
+    figures["gpu.reserve_bytes"] = UNUSED_SHARE * capacity if serving else LEAST_RESERVE_BYTES
 
 
 def _host(run: Run, figures: dict[str, float]) -> None:

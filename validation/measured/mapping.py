@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import models
+from planner import calibration
 from planner.fields import ScenarioError, validated
 from planner.fields.sentences import nearest
 from planner.scenario import Scenario
@@ -142,6 +143,8 @@ def _policy(run: Run, regime: str) -> dict[str, Any]:
     fields = _BY_REGIME.get(regime, _unknown)(run)
     if "eager" in run.software_mode:
         fields["cuda_graphs"] = False
+    if run.system_family in calibration.engines():
+        fields["engine"] = run.system_family
     return fields
 
 
@@ -164,7 +167,7 @@ def _all_gpu(run: Run) -> dict[str, Any]:
     if "dp-attention" in text:
         fields["options"] = {"attention_data_parallel": True}
     if "pd:" in text:
-        fields["tensor_parallel"] = gpus // 2
+        fields["tensor_parallel"] = max(gpus // 2, 1)
     if not text and gpus > 1:
         fields["tensor_parallel"] = gpus
     return fields

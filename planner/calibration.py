@@ -1,0 +1,201 @@
+"""Calibrations: coefficients fitted on measured runs, by family of the serving engine.
+
+A calibration is data: for each engine family, and for the generic one that stands for unknown engines, figures of the
+hardware catalog (efficiencies, fixed times, copy limits) with what they were fitted on. It takes the place of the
+catalog's defaults; what a paper system states and what a person sets win over it. The shipped one is a file of the
+engine; a person's own lies in ``calibrations/`` of the data directory and is named by the digest of its content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hardware import Figure, path_schema
+from planner.errors import PlanError, unknown
+from planner.fields.sentences import shown
+
+SHIPPED = Path(__file__).parent / "data" / "calibration.json"
+GENERIC = "generic"
+FOLDER, SUFFIX = "calibrations", ".json"
+LARGEST_BYTES = 4_000_000
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Coefficient(_Record):
+    """One fitted figure with the range that its groups of runs span."""
+
+    value: Finite
+    low: Finite
+    high: Finite
+    rows: int = Field(ge=0, description="measured runs that it was fitted on")
+    groups: int = Field(ge=0, description="machines or experiments that these came from")
+
+
+class Calibration(_Record):
+    """Coefficients by engine family: family -> figure path -> coefficient."""
+
+    schema_version: Literal[1] = 1
+    name: str = Field(max_length=120)
+    engine_version: str = Field(max_length=40, description="version of the code that it was fitted with")
+    fitted_on: str = Field(max_length=2000)
+    date: str = Field(max_length=40)
+    families: dict[str, dict[str, Coefficient]]
+    residuals: list[dict[str, float | int | str | None]] = Field(
+        default_factory=list, description="by cell: rows, median, p75, p90 of the absolute error, held out"
+    )
+
+    def figures(self, engine: str | None) -> dict[str, Figure]:
+        """Figures of one engine family, the generic ones where it has none of its own."""
+        chosen = {**self.families.get(GENERIC, {}), **self.families.get(engine or GENERIC, {})}
+        units = {spec.path: spec.unit for spec in path_schema()}
+        found = {}
+        for path, c in sorted(chosen.items()):
+            family = engine if engine and path in self.families.get(engine, {}) else GENERIC
+            source = f"calibration {self.name!r}, {family}: fitted on {c.rows} runs of {c.groups} groups"
+            found[path] = Figure(c.value, units[path], c.low, c.high, source, self.date, "fitted")
+        return found
+
+    def text(self) -> str:
+        return self.model_dump_json(indent=1) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content, hexadecimal."""
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+def parse(text: str | bytes, where: str) -> Calibration:
+    """A calibration from JSON. Raises PlanError, one sentence."""
+    if len(text) > LARGEST_BYTES:
+        raise PlanError(f"{where} has {len(text):,} bytes; a calibration may have up to {LARGEST_BYTES:,}.")
+    try:
+        found = Calibration.model_validate_json(text)
+    except (ValidationError, ValueError, RecursionError) as error:
+        detail = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
+        at = ".".join(str(part) for part in detail["loc"]) if detail else ""
+        why = str(detail["msg"]) if detail else "not JSON"
+        raise PlanError(f"{where} is not a calibration: {at + ': ' if at else ''}{why[:200]}.") from None
+    known = {spec.path: spec for spec in path_schema()}
+    for family, figures in found.families.items():
+        for path, c in figures.items():
+            if path not in known:
+                raise PlanError(unknown(f"{where}: a figure of {family}", path, list(known)))
+            spec = known[path]
+            if not spec.lower <= c.low <= c.value <= c.high <= spec.upper:
+                raise PlanError(
+                    f"{where}: {path} of {family} is {c.value:g} ({c.low:g} to {c.high:g}); it takes low, value, high in "
+                    f"this order from {spec.lower:g} to {spec.upper:g} {spec.unit}."
+                )
+    return found
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Calibration:
+    """The calibration that comes with this version."""
+    return parse(SHIPPED.read_bytes(), SHIPPED.name)
+
+
+def directory() -> Path:
+    """Where a person's calibrations are kept; made when the first one is."""
+    chosen = os.environ.get("TIERLINE_DATA", "").strip()
+    base = Path(chosen).expanduser() if chosen else platformdirs.user_data_path("tierline", appauthor=False)
+    return base.absolute() / FOLDER
+
+
+def register(calibration: Calibration) -> str:
+    """Keep a calibration and return its digest; keeping it again does nothing. Raises PlanError."""
+    from planner.loss_table_io import write_whole
+
+    parse(calibration.text(), "the calibration")
+    path = directory() / f"{calibration.digest}{SUFFIX}"
+    if not path.is_file():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PlanError(
+                f"The folder for calibrations, {shown(str(path.parent))}, cannot be made: {error.strerror or error}."
+            ) from None
+        write_whole(path, calibration.text().encode())
+    return calibration.digest
+
+
+def known() -> dict[str, Calibration]:
+    """Calibrations that this machine has, by digest; damaged ones are left out."""
+    found = {}
+    try:
+        paths = sorted(p for p in directory().iterdir() if p.suffix == SUFFIX)
+    except OSError:
+        return {}
+    for path in paths:
+        digest = path.name.removesuffix(SUFFIX)
+        if _DIGEST.fullmatch(digest):
+            try:
+                found[digest] = get(digest)
+            except PlanError:
+                continue
+    return found
+
+
+def get(name: str | None) -> Calibration:
+    """The shipped calibration for None, else the kept one with this digest. Raises PlanError."""
+    if name is None:
+        return shipped()
+    if not _DIGEST.fullmatch(name):
+        raise PlanError(
+            f"system.calibration is {shown(name)}; it takes the 64 hexadecimal digits of a kept calibration's digest, "
+            "as `calibrate` prints it, or nothing for the shipped one."
+        )
+    path = directory() / f"{name}{SUFFIX}"
+    try:
+        stamp = path.stat()
+    except OSError:
+        raise PlanError(
+            f"system.calibration {name[:12]}... is not on this machine; make it again from its runs (calibrate)."
+        ) from None
+    return _kept(path, name, stamp.st_mtime_ns)
+
+
+@lru_cache(maxsize=32)
+def _kept(path: Path, digest: str, stamp: int) -> Calibration:
+    found = parse(path.read_bytes(), f"calibration {digest[:12]}")
+    if found.digest != digest:
+        raise PlanError(f"system.calibration {digest[:12]}... was changed on disk; make it again (calibrate).")
+    return found
+
+
+def engines() -> tuple[str, ...]:
+    """Engine families that the shipped calibration knows, the generic one left out."""
+    return tuple(sorted(f for f in shipped().families if f != GENERIC))
+
+
+def calibrated_figures(name: str | None, engine: str | None) -> Mapping[str, Figure]:
+    """Figures of a scenario's calibration and engine family. Raises PlanError for an unknown one."""
+    chosen = get(name)
+    families = sorted({*shipped().families, *chosen.families})
+    if engine is not None and engine not in families:
+        raise PlanError(unknown("policy.engine", engine, families))
+    return _figures(chosen.digest if name else "", name, engine)
+
+
+@lru_cache(maxsize=256)
+def _figures(_digest: str, name: str | None, engine: str | None) -> Mapping[str, Figure]:
+    chosen = get(name)
+    if name is None:
+        return chosen.figures(engine)
+    return {**shipped().figures(engine), **chosen.figures(engine)}
