@@ -99,8 +99,8 @@ def parse(text: str | bytes, where: str) -> Calibration:
             spec = known[path]
             if not spec.lower <= c.low <= c.value <= c.high <= spec.upper:
                 raise PlanError(
-                    f"{where}: {path} of {family} is {c.value:g} ({c.low:g} to {c.high:g}); it takes low, value, high in "
-                    f"this order from {spec.lower:g} to {spec.upper:g} {spec.unit}."
+                    f"{where}: {path} of {family} is {c.value:g} ({c.low:g} to {c.high:g}); it takes low, value and "
+                    f"high in this order from {spec.lower:g} to {spec.upper:g} {spec.unit}."
                 )
     return found
 

@@ -69,6 +69,7 @@ class Gpu:
     layer_launch_s: float
     layer_launch_tp_s: float
     layer_launch_eager_s: float
+    serving_efficiency: float
     step_overhead_s: float
     sequence_overhead_s: float
     captured_batch_max: float
@@ -230,6 +231,7 @@ def _gpu(f: Figures, system: System, nodes: int) -> Gpu | None:
         layer_launch_s=f("gpu.layer_launch_s"),
         layer_launch_tp_s=f("gpu.layer_launch_tp_s"),
         layer_launch_eager_s=f("gpu.layer_launch_eager_s"),
+        serving_efficiency=f("gpu.serving_efficiency"),
         step_overhead_s=f("gpu.step_overhead_s"),
         sequence_overhead_s=f("gpu.sequence_overhead_s"),
         captured_batch_max=f("gpu.captured_batch_max"),

@@ -92,7 +92,8 @@ def serve(ctx: Context, ready: Prepared, decode: Timing, prefill: PrefillTiming)
 
     TTFT: one prompt arrives while the others decode; prefill passes and decode steps alternate, so each of its
     passes waits for one decode step of the running batch (none at batch 1). TPOT: mean over the output tokens at
-    growing context. End to end: the machine prefills and decodes in turn, each request costing its machine time.
+    growing context. End to end: the machine prefills and decodes in turn, each request costing its machine time, at the
+    share of steady throughput that runs in service reach.
     """
     w = ctx.scenario.workload
     tpot = decode.step.total_s
@@ -100,7 +101,8 @@ def serve(ctx: Context, ready: Prepared, decode: Timing, prefill: PrefillTiming)
     interleaved = prefill.passes_per_prompt * step if w.batch > 1 else 0.0
     per_token = prefill.seconds_per_pass / (prefill.tokens_per_pass * ready.layout.data)
     machine_s = per_token * ctx.new_prompt_tokens + prefill.extra_s
-    per_request = machine_s + w.output_tokens * tpot / w.batch
+    steady = ctx.machine.gpu.serving_efficiency if ctx.machine.gpu else 1.0
+    per_request = (machine_s + w.output_tokens * tpot / w.batch) / steady
     return Serving(
         ttft_s=prefill.prompt_s + prefill.extra_s + interleaved,
         tpot_s=tpot,

@@ -269,7 +269,8 @@ def add_overhead(ctx: Context, run: Pass, rows: Rows, layout: Layout, moe_extra_
     phase = run.phase("overhead")
     # Prefill keeps the GPU busy for longer than a launch takes, so single kernels hide behind each other there.
     graphs = rows.prefill or ctx.scenario.policy.cuda_graphs
-    counted = 0 if rows.prefill else rows.tokens
+    # Graphs are captured for the rows of one GPU: with data-parallel attention its own share.
+    counted = 0 if rows.prefill else rows.tokens / (layout.tensor if layout.attention_data else 1)
     each = gpu_physics.layer_overhead_s(gpu, counted, layout.tensor, graphs)
     seconds = np.full(ctx.layers, each) + np.asarray(ctx.work.is_moe, float) * moe_extra_s
     phase.add("overhead", "overhead", "overhead", seconds)

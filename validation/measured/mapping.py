@@ -15,6 +15,7 @@ from validation.measured import formats
 from validation.measured.machine import UnmappableError, device_of, system_fields
 from validation.measured.runs import Run
 
+CHUNK = 8192  # rows of a prefill pass on one GPU, what serving engines set or nearly so
 UBATCH = 512  # llama.cpp's default
 PROMPT, OUTPUT = 512, 128
 """Tokens of a run that does not say: what llama-bench runs when nothing else is asked for."""
@@ -33,7 +34,7 @@ class Mapped:
 def mapped(run: Run) -> Mapped:
     """The scenario of a run. Raises UnmappableError with the reason."""
     assumed: list[str] = []
-    regime = run.regime or _regime(run)
+    regime = regime_of(run)
     model = _model(run, assumed)
     data: dict[str, Any] = {
         "model": model,
@@ -50,7 +51,10 @@ def mapped(run: Run) -> Mapped:
         raise UnmappableError(str(error)) from None
 
 
-def _regime(run: Run) -> str:
+def regime_of(run: Run) -> str:
+    """Regime of a run: as its source states it, else from what is said about the machine and the placement."""
+    if run.regime:
+        return run.regime
     if not run.gpu:
         return "cpu_only"
     if run.cache_fraction is not None or run.miss_path:
@@ -125,6 +129,9 @@ def _workload(run: Run, regime: str, assumed: list[str]) -> dict[str, Any]:
             prompt = PROMPT
             assumed.append(f"prompt of {PROMPT} tokens (not stated)")
         before = depth or 0.0
+        if run.per == "total" and run.batch is None and "dp-attention" in run.parallelism:
+            # Every GPU runs prompts of its own: a pass holds a chunk for each.
+            fields["batch"] = max(round(run.n_gpu * CHUNK / prompt), 1)
         fields["prompt_tokens"] = max(int(prompt + before), 1)
         fields["prefix_hit_share"] = before / (prompt + before) if before else 0.0
         fields["output_tokens"] = int(output or 1) or 1
@@ -166,6 +173,8 @@ def _all_gpu(run: Run) -> dict[str, Any]:
         fields.setdefault("tensor_parallel", int(expert.group(1)))
     if "dp-attention" in text:
         fields["options"] = {"attention_data_parallel": True}
+    if run.phase == "prefill" and "dp-attention" in text:
+        fields["prefill_chunk_tokens"] = CHUNK * gpus
     if "pd:" in text:
         fields["tensor_parallel"] = max(gpus // 2, 1)
     if not text and gpus > 1:

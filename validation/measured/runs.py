@@ -35,6 +35,7 @@ class Run:
     phase: Literal["decode", "prefill", "e2e"] = "decode"
     regime: str | None = None
     system_family: str = "unknown"
+    system_version: str = ""
     split_unit: str = ""
     usable: bool = True
     quality: str = ""

@@ -1,0 +1,171 @@
+"""From measured runs to a calibration: generic coefficients, each engine family's own, and what is left held out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.calibration import GENERIC, Coefficient
+from validation.measured.coefficients import CPU, FITTABLE, GPU, LINK, Fittable, of_regimes
+from validation.measured.fit import Linear, Sample, fit, log_rate, solve, weights
+
+SETS = (GPU, CPU, LINK)
+LEAST_ROWS = 4
+"""Runs that a family needs for coefficients of its own."""
+EARLY, PAGEABLE = "early", "pageable"
+COPIERS = ("ik_llama.cpp", "ktransformers", "llama.cpp", "sglang+kt-kernel")
+"""Engines that copy experts to the GPU from pageable or memory-mapped host memory."""
+MOVED = 0.02
+"""A family states a figure of its own when it differs from the generic one by more."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The fit of one set of regimes: generic figures and each family's, with predictions linear around them."""
+
+    regimes: tuple[str, ...]
+    samples: tuple[Sample, ...]
+    fittable: tuple[Fittable, ...]
+    prior: Mapping[str, float]
+    generic: Mapping[str, float]
+    linear: Linear
+    families: Mapping[str, tuple[Mapping[str, float], Linear, tuple[int, ...]]]
+
+
+def fit_part(
+    samples: Sequence[Sample], regimes: Sequence[str], start: Mapping[str, float], progress: Callable[[], None]
+) -> Part:
+    """Fit the runs of ``regimes``; ``start`` are the figures that generic ones are held towards.
+
+    Generations of engines that are families of their own (``-early``) say nothing about the generic figures.
+    """
+    chosen = tuple(s for s in samples if s.regime in regimes)
+    fittable = tuple(f for f in of_regimes(set(regimes)) if f.path in start)
+    generic_figures = tuple(f for f in fittable if f.home == tuple(regimes))
+    without_limits = {path: value for path, value in start.items() if _of(path).home is not None}
+    current = [s for s in chosen if not s.family.endswith("-early")]
+    generic, linear = fit(current, without_limits, generic_figures, progress)
+    families: dict[str, tuple[Mapping[str, float], Linear, tuple[int, ...]]] = {}
+    for name in (EARLY, PAGEABLE, *sorted({s.family for s in chosen})):
+        index = members(chosen, name)
+        if len(index) >= LEAST_ROWS:
+            parent = families.get(parent_of(name, regimes))
+            towards = parent[0] if parent else {**start, **generic}
+            own, around = fit([chosen[i] for i in index], towards, fittable, progress, rounds=2)
+            families[name] = (own, around, index)
+    return Part(tuple(regimes), chosen, fittable, start, generic, linear, families)
+
+
+def members(samples: Sequence[Sample], name: str) -> tuple[int, ...]:
+    """Indexes of a family's runs; of all its children for a family that stands for several engines."""
+    return tuple(
+        i for i, s in enumerate(samples) if s.family == name or name == parent_of(s.family, (samples[i].regime,))
+    )
+
+
+def parent_of(name: str, regimes: Sequence[str]) -> str:
+    """The family that stands in where one has no runs: of its generation, of its way to copy, else the generic one."""
+    if name.endswith(f"-{EARLY}"):
+        return EARLY
+    return PAGEABLE if name in COPIERS and set(regimes) <= set(LINK) else GENERIC
+
+
+def _of(path: str) -> Fittable:
+    return next(f for f in FITTABLE if f.path == path)
+
+
+def without(part: Part, group: str) -> dict[str, Mapping[str, float]]:
+    """Figures by family (and the generic ones) fitted without the runs of ``group``, predictions taken as linear."""
+    home, regimes = [_of(path) for path in part.linear.paths], part.regimes
+    prior = np.log([part.prior[f.path] for f in home])
+    current = [s for s in part.samples if not s.family.endswith("-early")]
+    measured = np.array([s.log_measured for s in current])
+    keep = np.array([s.group != group for s in current])
+    x = solve(part.linear, measured, weights([s.group for s in current]), home, prior, keep)
+    generic = {**part.generic, **_named(home, x)}
+    found: dict[str, Mapping[str, float]] = {GENERIC: generic}
+    for name, (own, linear, index) in part.families.items():
+        some = [part.samples[i] for i in index]
+        inside = np.array([s.group != group for s in some])
+        if inside.all():
+            found[name] = own
+        elif inside.sum() >= LEAST_ROWS:
+            logs = np.array([s.log_measured for s in some])
+            parent = found.get(parent_of(name, regimes), generic)
+            towards = np.log([parent.get(f.path, part.prior[f.path]) for f in part.fittable])
+            y = solve(linear, logs, weights([s.group for s in some]), part.fittable, towards, inside)
+            found[name] = {**generic, **_named(part.fittable, y)}
+    return found
+
+
+def _named(fittable: Sequence[Fittable], x: NDArray[np.float64]) -> dict[str, float]:
+    return {f.path: float(v) for f, v in zip(fittable, np.exp(x), strict=True)}
+
+
+def held_out(part: Part, progress: Callable[[], None] = lambda: None) -> NDArray[np.float64]:
+    """ln(predicted / measured) of each run of a part, its whole group left out of the fit; evaluated by the engine."""
+    residuals = np.empty(len(part.samples))
+    by_group: dict[str, dict[str, Mapping[str, float]]] = {}
+    for i, sample in enumerate(part.samples):
+        if sample.group not in by_group:
+            by_group[sample.group] = without(part, sample.group)
+        figures = by_group[sample.group]
+        parent = parent_of(sample.family, part.regimes)
+        own = figures.get(sample.family) or figures.get(parent) or figures[GENERIC]
+        residuals[i] = log_rate(sample, own) - sample.log_measured
+        progress()
+    return residuals
+
+
+def coefficients(parts: Sequence[Part]) -> dict[str, dict[str, Coefficient]]:
+    """Figures by family with ranges: what leaving one group out at a time makes of them, and the prior's spread."""
+    found: dict[str, dict[str, Coefficient]] = {GENERIC: {}}
+    for part in parts:
+        groups = sorted({s.group for s in part.samples})
+        left = {g: without(part, g) for g in groups}
+        home = tuple(_of(path) for path in part.linear.paths)
+        everyone = range(len(part.samples))
+        _add(found, GENERIC, part, home, part.generic, [left[g][GENERIC] for g in groups], everyone)
+        for name, (own, _, index) in part.families.items():
+            others = [left[g].get(name, left[g][GENERIC]) for g in groups]
+            _add(found, name, part, part.fittable, own, others, index)
+    return found
+
+
+def _add(
+    found: dict[str, dict[str, Coefficient]],
+    name: str,
+    part: Part,
+    fittable: Sequence[Fittable],
+    own: Mapping[str, float],
+    others: Sequence[Mapping[str, float]],
+    index: Sequence[int] | range,
+) -> None:
+    limits = {f.path: (f.low, f.high) for f in FITTABLE}
+    for f in fittable:
+        value = own[f.path]
+        generic = part.generic.get(f.path, part.prior[f.path])
+        if name != GENERIC and (abs(math.log(value / generic)) < MOVED or f.path in found.get(name, {})):
+            continue
+        seen = [other.get(f.path, value) for other in others] + [value]
+        low, high = limits[f.path]
+        # A figure that the runs say little about keeps the spread that it started with.
+        wide = math.exp(0.5 * f.spread)
+        lowest = max(min(min(seen), value / wide), low)
+        highest = min(max(max(seen), value * wide), high)
+        groups = {part.samples[i].group for i in index}
+        found.setdefault(name, {})[f.path] = Coefficient(
+            value=_rounded(value),
+            low=_rounded(min(lowest, value)),
+            high=_rounded(max(highest, value)),
+            rows=len(index),
+            groups=len(groups),
+        )
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")

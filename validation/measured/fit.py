@@ -1,0 +1,146 @@
+"""Fit of coefficients on measured runs: robust, by engine family, held towards the generic values.
+
+For runs i of a family and figures j, with x = ln(figure), r_i(x) = ln(predicted / measured):
+
+    minimise  sum_i w_i rho(r_i(x) / S) + sum_j ((x_j - x0_j) / s_j)^2
+
+rho is the soft-L1 loss, S what runs of one machine scatter by, w_i = n_g^(-1/2) so that a machine with many runs counts
+for more than one with few, but not in proportion. The generic coefficients are fitted first on all families, held
+towards the catalog; each family's own are then held towards the generic ones. Predictions are evaluated by the engine;
+between two evaluations they are taken as linear in x (Gauss-Newton), and the fit ends when they hardly move.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.evaluate import evaluate
+from planner.scenario import Scenario
+from validation.measured.coefficients import Fittable
+from validation.measured.predict import in_unit
+from validation.measured.runs import Run
+
+SCATTER = 0.2
+"""S: runs of one machine and engine scatter by about this (two engines on one machine: 25 % median)."""
+STEP = 0.08
+ROUNDS = 3
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A run that a fit uses: its scenario, and the group of runs that are held out together."""
+
+    run: Run
+    scenario: Scenario
+    regime: str
+    family: str
+    group: str
+
+    @property
+    def log_measured(self) -> float:
+        assert self.run.tokens_per_s
+        return math.log(self.run.tokens_per_s)
+
+
+def log_rate(sample: Sample, figures: Mapping[str, float]) -> float:
+    """ln of the predicted tokens/s of a run, in its own unit, with these figures."""
+    scenario = sample.scenario
+    if scenario.policy.engine is not None:
+        scenario = scenario.model_copy(update={"policy": scenario.policy.model_copy(update={"engine": None})})
+    found = evaluate(scenario, figures, quick=True)
+    assert found.prefill is not None
+    return math.log(in_unit(sample.run, found.figures(), found.prefill.prompt_s, scenario.workload))
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Predictions around a point: ln(rate) and its derivative by ln(figure)."""
+
+    paths: tuple[str, ...]
+    at: Vector  # [figures], ln
+    log_rates: Vector  # [samples]
+    jacobian: Vector  # [samples, figures]
+
+    def residuals(self, x: Vector, log_measured: Vector) -> Vector:
+        return self.log_rates + self.jacobian @ (x - self.at) - log_measured
+
+
+def linearised(
+    samples: Sequence[Sample], figures: Mapping[str, float], fittable: Sequence[Fittable], progress: Callable[[], None]
+) -> Linear:
+    """Evaluate all samples at ``figures`` and once more for each fittable figure."""
+    paths = tuple(f.path for f in fittable)
+    base = np.empty(len(samples))
+    jacobian = np.zeros((len(samples), len(paths)))
+    for i, sample in enumerate(samples):
+        base[i] = log_rate(sample, figures)
+        for j, f in enumerate(fittable):
+            if sample.regime in f.regimes:
+                moved = figures[f.path] * math.exp(-STEP)
+                jacobian[i, j] = (base[i] - log_rate(sample, {**figures, f.path: moved})) / STEP
+        progress()
+    return Linear(paths, np.log([figures[p] for p in paths]), base, jacobian)
+
+
+def weights(groups: Sequence[str]) -> Vector:
+    """n_g^(-1/2) of each sample's group."""
+    _, index, count = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    return np.asarray(1.0 / np.sqrt(count[index]), float)
+
+
+def solve(
+    linear: Linear,
+    log_measured: Vector,
+    weight: Vector,
+    fittable: Sequence[Fittable],
+    prior: Vector,
+    chosen: NDArray[np.bool_] | None = None,
+    tighter: float = 1.0,
+) -> Vector:
+    """Figures (ln) that minimise the objective on the chosen samples, predictions linear around ``linear.at``."""
+    from scipy.optimize import least_squares
+
+    keep = np.ones(len(log_measured), bool) if chosen is None else chosen
+    spread = np.array([f.spread for f in fittable]) * tighter
+    low = np.log([max(f.low, 1e-12) for f in fittable])
+    high = np.log([f.high for f in fittable])
+    root = np.sqrt(weight[keep])
+    part = Linear(linear.paths, linear.at, linear.log_rates[keep], linear.jacobian[keep])
+    measured = log_measured[keep]
+
+    def objective(x: Vector) -> Vector:
+        z = part.residuals(x, measured) / SCATTER
+        robust = np.sqrt(2.0 * (np.sqrt(1.0 + z**2) - 1.0))  # soft L1, as a square root
+        return np.concatenate([root * robust, (x - prior) / spread])
+
+    start = np.clip(linear.at, low + 1e-9, high - 1e-9)
+    return np.asarray(least_squares(objective, start, bounds=(low, high)).x)
+
+
+def fit(
+    samples: Sequence[Sample],
+    figures: Mapping[str, float],
+    fittable: Sequence[Fittable],
+    progress: Callable[[], None] = lambda: None,
+    rounds: int = ROUNDS,
+) -> tuple[dict[str, float], Linear]:
+    """Fitted figures, and the predictions linearised where they were found; ``figures`` are prior and start."""
+    prior = np.log([figures[f.path] for f in fittable])
+    measured = np.array([s.log_measured for s in samples])
+    weight = weights([s.group for s in samples])
+    now = dict(figures)
+    linear = linearised(samples, now, fittable, progress)
+    for _ in range(rounds):
+        x = solve(linear, measured, weight, fittable, prior)
+        moved = float(np.abs(x - linear.at).max(initial=0.0))
+        now.update(zip(linear.paths, np.exp(x), strict=True))
+        linear = linearised(samples, now, fittable, progress)
+        if moved < 0.03:
+            break
+    return now, linear
