@@ -211,7 +211,8 @@ def _figures(
     for path, count in bill.counts.items():
         unit = catalog.path_by_name()[path].unit
         stated[path] = Figure(count, unit, None, None, f"bill of materials of {bill.id}", None, kind)
-    stated.update(calibrated)
+    if not bill.as_published:  # simulated machines of papers are not served by engines that were measured
+        stated.update(calibrated)
     stated.update(bill.named)
 
     pinned = set(bill.named) | set(overrides)

@@ -81,7 +81,7 @@ def _ways(ctx: Context, least_bytes: float, least_bits: float) -> list[Way]:
     if m.cpu is not None and m.dram is not None:
         # Under a placement that knows the sockets no share of them is lost.
         known = ctx.option("numa", "fitted") != "fitted"
-        sockets = m.figures.value("cpu.numa_efficiency") if known and m.cpu.sockets > 1 else 1.0
+        sockets = m.figures.value("cpu.numa_compute_efficiency") if known and m.cpu.sockets > 1 else 1.0
         rate = max(m.cpu.matrix_flop_per_s or 0.0, m.cpu.vector_flop_per_s) / sockets * nodes
         dram = least_bytes / (m.dram.bandwidth_bytes_per_s * nodes)
         ways.append(Way(_vector(cpu_compute=flop / rate), _vector(dram=dram), 0.0))

@@ -17,10 +17,11 @@ from planner.evaluate import Evaluation, evaluate
 from planner.placement import placement_record
 from planner.policies import get
 from planner.policies.base import Policy
-from planner.ranges import NO_RANGES, Ranges, ranges
+from planner.ranges import NO_RANGES, ranges
 from planner.result import (
     Details,
     Headline,
+    Interval,
     ModelSummary,
     PolicySummary,
     Prefill,
@@ -29,6 +30,7 @@ from planner.result import (
 )
 from planner.scenario import Scenario
 from planner.sensitivity import marginals
+from planner.uncertainty import intervals
 
 
 def plan(
@@ -44,12 +46,13 @@ def plan(
     """
     found = evaluate(scenario)
     spread = ranges(found) if with_ranges and found.fits else NO_RANGES
+    ends, told = intervals(found, spread) if with_ranges and found.fits else ({}, None)
     return Result(
         engine_version=ENGINE_VERSION,
         catalog_digest=catalog_digest(),
         scenario_hash=scenario.content_hash(),
         scenario=scenario,
-        headline=_headline(found, spread),
+        headline=_headline(found, ends),
         model=_model(found),
         system=_system(found),
         policy=_policy(found),
@@ -64,6 +67,7 @@ def plan(
         marginals=marginals(found) if with_marginals and found.fits else (),
         details=_details(found, found.fits and (with_marginals if with_schedule is None else with_schedule)),
         bound=bound(found) if with_marginals and found.ctx.machine.gpu else None,
+        accuracy=told,
         warnings=found.warnings,
     )
 
@@ -106,7 +110,7 @@ def catalog_digest() -> str:
     return digest.hexdigest()
 
 
-def _headline(found: Evaluation, spread: Ranges) -> Headline:
+def _headline(found: Evaluation, ends: dict[str, Interval]) -> Headline:
     if not found.fits:
         return Headline(fits=False, reasons=found.reasons)
     assert found.decode is not None and found.capacity is not None
@@ -114,7 +118,7 @@ def _headline(found: Evaluation, spread: Ranges) -> Headline:
         fits=True,
         systems_needed=found.capacity.systems_needed,
         bound_by=found.decode.step.bound_by,
-        intervals=spread.intervals or None,
+        intervals=ends or None,
         **found.figures(),
     )
 

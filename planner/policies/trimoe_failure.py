@@ -195,6 +195,7 @@ def _left(ctx: Context, asked: Failure) -> tuple[Dram, Ndp]:
         peak_bandwidth_bytes_per_s=dram.peak_bandwidth_bytes_per_s * left,
         bandwidth_bytes_per_s=dram.bandwidth_bytes_per_s * left,
         cpu_bandwidth_bytes_per_s=dram.cpu_bandwidth_bytes_per_s * left,
+        cpu_kv_bandwidth_bytes_per_s=dram.cpu_kv_bandwidth_bytes_per_s * left,
         capacity_bytes=dram.capacity_bytes - ndp.capacity_bytes,
     )
     return dram, replace(ndp, units=ndp.units - 1)
@@ -213,6 +214,7 @@ def view(ctx: Context) -> Context:
             dram,
             bandwidth_bytes_per_s=dram.bandwidth_bytes_per_s * left,
             cpu_bandwidth_bytes_per_s=dram.cpu_bandwidth_bytes_per_s * left,
+            cpu_kv_bandwidth_bytes_per_s=dram.cpu_kv_bandwidth_bytes_per_s * left,
         )
         free = 1.0 - rebuild.unit_rate / ndp.rank_bandwidth_bytes_per_s
         ndp = replace(

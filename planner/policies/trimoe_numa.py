@@ -75,7 +75,7 @@ def view(ctx: Context) -> Context:
         return ctx
     cpu, dram = ctx.machine.cpu, ctx.machine.dram
     assert cpu is not None and dram is not None
-    numa = ctx.machine.figures.value("cpu.numa_efficiency")
+    numa = ctx.machine.figures.value("cpu.numa_compute_efficiency")
     scale = 1.0 / numa / sockets(ctx)
     cpu = replace(
         cpu,

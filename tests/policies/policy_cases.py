@@ -55,6 +55,8 @@ ROUND: dict[str, float] = {
     "cpu.overlap": 1.0,
     "cpu.layer_sync_s": 0.0,
     "dram.bandwidth_bytes_per_s": DRAM,
+    "cpu.kv_bandwidth_efficiency": 1.0,
+    "cpu.numa_compute_efficiency": 1.0,
     "dram.read_efficiency": 1.0,
     "pcie.bandwidth_bytes_per_s": LINK,
     "pcie.host_bandwidth_bytes_per_s": LINK,

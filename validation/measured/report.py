@@ -51,28 +51,44 @@ class Row:
 
 def row_of(line: Line) -> Row:
     """Predict one line. Whatever stands in the way becomes the row's reason."""
-    if line.run is None:
+    return answered(line, None if line.run is None else predicted_of(line.run))
+
+
+def answered(line: Line, found: Row | None) -> Row:
+    """The prediction ``found`` for the run of ``line``, beside what was measured."""
+    if line.run is None or found is None:
         return _without(line.id, line.number, None, line.problem)
-    run = line.run
+    run, predicted = line.run, found.predicted_tokens_per_s
+    return replace(
+        found,
+        id=run.id,
+        line=line.number,
+        usable=run.usable,
+        measured_tokens_per_s=run.tokens_per_s,
+        measured_ttft_ms=run.ttft_ms,
+        measured_tpot_ms=run.tpot_ms,
+        error=None if predicted is None or not run.tokens_per_s else predicted / run.tokens_per_s - 1.0,
+    )
+
+
+def predicted_of(run: Run) -> Row:
+    """The row of a run without what was measured."""
     found, case = predict(run)
     if found.tokens_per_s is None or case is None:
-        return replace(_without(run.id, line.number, run, found.reason or "no prediction"), notes=found.notes)
-    engine = family(run)
+        return replace(_without(run.id, 0, run, found.reason or "no prediction"), notes=found.notes)
     outside = beyond(shape(resolve(case.scenario)), case.regime, run.phase)
-    around: Spread | None = spread(case.regime, run.phase, engine, outside=bool(outside))
-    predicted, measured = found.tokens_per_s, run.tokens_per_s
+    around: Spread | None = spread(case.regime, run.phase, family(run), outside=bool(outside))
+    predicted = found.tokens_per_s
     notes = (*found.notes, *(f"outside what was measured: {text}" for text in outside))
     return replace(
-        _without(run.id, line.number, run, ""),
+        _without(run.id, 0, run, ""),
         regime=case.regime,
         predicted_tokens_per_s=predicted,
         low_tokens_per_s=None if around is None else predicted * around.low,
         high_tokens_per_s=None if around is None else predicted * around.high,
-        error=None if not measured else predicted / measured - 1.0,
         bound_by=found.bound_by or None,
         in_validated_range=not outside,
         interval_level=None if around is None else around.level,
-        reason=None,
         predicted_ttft_ms=None if found.ttft_s is None else found.ttft_s * 1e3,
         predicted_tpot_ms=None if found.tpot_s is None else found.tpot_s * 1e3,
         notes=notes,
