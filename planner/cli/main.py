@@ -44,7 +44,8 @@ COMMANDS: dict[str, Command] = {
     "import-losses": Command("losses", "check a loss table and keep it for scenarios"),
     "export-times": Command("times", "write the times of experts on GPU and CPU under policy trimoe as a table"),
     "import-times": Command("times", "check a table of measured expert times and keep it for scenarios"),
-    "validate": Command("validate", "hold published claims against the model"),
+    "validate": Command("validate", "hold published claims, or a CSV of measured runs, against the model"),
+    "calibrate": Command("calibrate", "fit coefficients to measured runs of a machine and keep them"),
     "schema": Command("schema", "print the JSON schema of scenario and result"),
     "warm": Command("warm", "compile the numeric kernels ahead of the first plan"),
 }

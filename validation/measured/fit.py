@@ -101,13 +101,13 @@ def solve(
     fittable: Sequence[Fittable],
     prior: Vector,
     chosen: NDArray[np.bool_] | None = None,
-    tighter: float = 1.0,
+    scatter: float = SCATTER,
 ) -> Vector:
     """Figures (ln) that minimise the objective on the chosen samples, predictions linear around ``linear.at``."""
     from scipy.optimize import least_squares
 
     keep = np.ones(len(log_measured), bool) if chosen is None else chosen
-    spread = np.array([f.spread for f in fittable]) * tighter
+    spread = np.array([f.spread for f in fittable])
     low = np.log([max(f.low, 1e-12) for f in fittable])
     high = np.log([f.high for f in fittable])
     root = np.sqrt(weight[keep])
@@ -115,7 +115,7 @@ def solve(
     measured = log_measured[keep]
 
     def objective(x: Vector) -> Vector:
-        z = part.residuals(x, measured) / SCATTER
+        z = part.residuals(x, measured) / scatter
         robust = np.sqrt(2.0 * (np.sqrt(1.0 + z**2) - 1.0))  # soft L1, as a square root
         return np.concatenate([root * robust, (x - prior) / spread])
 
@@ -129,15 +129,20 @@ def fit(
     fittable: Sequence[Fittable],
     progress: Callable[[], None] = lambda: None,
     rounds: int = ROUNDS,
+    weight: Vector | None = None,
+    scatter: float = SCATTER,
 ) -> tuple[dict[str, float], Linear]:
-    """Fitted figures, and the predictions linearised where they were found; ``figures`` are prior and start."""
+    """Fitted figures, and the predictions linearised where they were found; ``figures`` are prior and start.
+
+    ``weight`` of each sample, that of its group if left out; ``scatter`` of runs around the model, ln.
+    """
     prior = np.log([figures[f.path] for f in fittable])
     measured = np.array([s.log_measured for s in samples])
-    weight = weights([s.group for s in samples])
+    weight = weights([s.group for s in samples]) if weight is None else weight
     now = dict(figures)
     linear = linearised(samples, now, fittable, progress)
     for _ in range(rounds):
-        x = solve(linear, measured, weight, fittable, prior)
+        x = solve(linear, measured, weight, fittable, prior, scatter=scatter)
         moved = float(np.abs(x - linear.at).max(initial=0.0))
         now.update(zip(linear.paths, np.exp(x), strict=True))
         linear = linearised(samples, now, fittable, progress)
