@@ -1,0 +1,164 @@
+"""``docs/validation.md``: predictions held against published measurements, generated from the stored run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planner import accuracy, calibration
+from planner.accuracy import Residual
+from validation.measured.coverage import coverage, inside
+
+SNAPSHOT = Path(__file__).parent / "snapshot.json"
+PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
+BARS: dict[tuple[str, str], tuple[int, int] | None] = {
+    ("cpu_experts", "decode"): (15, 40),
+    ("cpu_only", "decode"): (25, 50),
+    ("cpu_experts", "prefill"): (25, 50),
+    ("pcie_stream", "prefill"): (40, 80),
+    ("gpu_expert_cache", "decode"): (50, 130),
+    ("all_gpu", "e2e"): (20, 50),
+    ("all_gpu", "decode"): (25, 45),
+}
+"""Median and 90th percentile, %, that a very good planner was expected to reach on machines never fitted."""
+ORDER = ("cpu_experts", "cpu_only", "pcie_stream", "gpu_expert_cache", "all_gpu", "unified_memory")
+
+
+def errors(rows: Sequence[Residual]) -> np.ndarray:
+    """Absolute error of the prediction, predicted / measured - 1, of held-out residuals."""
+    return np.abs(np.expm1([-row.log_ratio for row in rows]))
+
+
+def table(rows: Sequence[Residual]) -> list[dict[str, Any]]:
+    """By regime and phase: rows, machines, median, p75, p90, coverage, and the bar."""
+    found = []
+    for regime, phase in sorted({(r.regime, r.phase) for r in rows}, key=lambda k: (ORDER.index(k[0]), k[1])):
+        cell = [r for r in rows if (r.regime, r.phase) == (regime, phase)]
+        missed = errors(cell)
+        within = [value for value in (inside(row, rows) for row in cell) if value is not None]
+        found.append(
+            {
+                "regime": regime,
+                "phase": phase,
+                "rows": len(cell),
+                "groups": len({r.group for r in cell}),
+                "median": float(np.median(missed)),
+                "p75": float(np.quantile(missed, 0.75)),
+                "p90": float(np.quantile(missed, 0.9)),
+                "coverage": float(np.mean(within)) if within else None,
+                "bar": BARS.get((regime, phase)),
+            }
+        )
+    return found
+
+
+def snapshot() -> dict[str, Any]:
+    """The stored run: a prediction for every published measurement."""
+    found: dict[str, Any] = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+    return found
+
+
+def summary_table(rows: Sequence[Residual]) -> str:
+    """The table as Markdown."""
+    lines = [
+        "| regime, phase | rows | machines | median error | p75 | p90 | bar (median, p90) | in the 80 % interval |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for cell in table(rows):
+        bar = "report only" if cell["bar"] is None else f"{cell['bar'][0]} %, {cell['bar'][1]} %"
+        inside_share = "" if cell["coverage"] is None else f"{100 * cell['coverage']:.0f} %"
+        lines.append(
+            f"| {cell['regime'].replace('_', ' ')}, {cell['phase']} | {cell['rows']} | {cell['groups']} | "
+            f"{100 * cell['median']:.0f} % | {100 * cell['p75']:.0f} % | {100 * cell['p90']:.0f} % | {bar} | "
+            f"{inside_share} |"
+        )
+    return "\n".join(lines)
+
+
+def coverage_sentence(rows: Sequence[Residual]) -> str:
+    """Coverage over all runs with its error, in words."""
+    found = coverage(rows)
+    return (
+        f"Of {found.rows} runs on {found.groups} machines, {100 * found.share:.0f} % lie in their 80 % interval when "
+        f"their machine is left out of fit and interval (binomial error over machines: "
+        f"±{100 * found.error:.0f} points)."
+    )
+
+
+def markdown() -> str:
+    """The whole page."""
+    rows, stored, shipped = accuracy.residuals(), snapshot(), calibration.shipped()
+    missing = [row for row in stored["rows"] if row["predicted_tokens_per_s"] is None]
+    counts = len(stored["rows"]), len(rows), len({r.group for r in rows})
+    parts = [
+        "# Predictions held against published measurements",
+        "<!-- Written by `python -m validation.measured`; change the code or the points, not this page. -->",
+        f"{counts[0]} published measurements of MoE inference (`validation/measured/points.csv`, each with its source) "
+        f"were mapped to scenarios; {counts[1]} usable ones on {counts[2]} machines or experiments are scored. "
+        "`python -m planner validate measured` computes all of them anew; `python -m planner validate FILE.csv` does "
+        "the same for your own runs.",
+        "## Errors on machines that were never fitted",
+        "Absolute error of tokens/s, predicted / measured - 1. **Held out**: every coefficient is fitted again without "
+        "any run of the machine (or experiment) that is judged, so no figure below has seen what it is compared with. "
+        "An engine family that only this machine ran falls back to the generic coefficients. Bars are what a very good "
+        "planner was expected to reach; cells that miss them are shown like the others.",
+        summary_table(rows),
+        coverage_sentence(rows),
+        "Noise floor: the same engine with other flags differs by 4 % in the median, two engines on the same model, "
+        "machine and workload by 25 % (70 % at the 90th percentile).",
+        "## Intervals",
+        "Grouped conformal prediction: the held-out errors of the runs nearest in kind (same regime, phase and engine "
+        f"family; pooled over families, then phases, until at least {accuracy.LEAST_GROUPS} machines), each machine "
+        "with weight one and one machine assumed beyond either end. Outside the measured shapes an interval is wider "
+        f"by {accuracy.OUTSIDE:g} in ln. Where the ranges of the inputs give a wider end, that one is taken and named. "
+        "Nothing with near-data processing was measured in silicon: there the inputs' ranges are all there is.",
+        "## Coefficients",
+        f"Calibration {shipped.name!r}, engine {shipped.engine_version}, {shipped.date}: {shipped.fitted_on}. Robust "
+        "(soft L1), held towards the catalog's figures, families towards the generic ones; machines count with the "
+        "square root of their runs.",
+        _coefficients(),
+        "## Rows without a prediction",
+        _missing(missing),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _coefficients() -> str:
+    shipped = calibration.shipped()
+    lines = ["| family | figure | value | range | runs | machines |", "|---|---|---|---|---|---|"]
+    names = [calibration.GENERIC, *sorted(f for f in shipped.families if f != calibration.GENERIC)]
+    for name in names:
+        for path, c in sorted(shipped.families[name].items()):
+            lines.append(f"| {name} | `{path}` | {c.value:g} | {c.low:g} to {c.high:g} | {c.rows} | {c.groups} |")
+    return "\n".join(lines)
+
+
+def _missing(rows: Sequence[dict[str, Any]]) -> str:
+    if not rows:
+        return "None."
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        by_reason.setdefault(row["reason"], []).append(row["id"])
+    lines = ["| rows | reason |", "|---|---|"]
+    for reason, idents in sorted(by_reason.items(), key=lambda item: -len(item[1])):
+        shown = ", ".join(idents[:6]) + (f" and {len(idents) - 6} more" if len(idents) > 6 else "")
+        lines.append(f"| {shown} | {reason.replace('|', '/')} |")
+    return "\n".join(lines)
+
+
+def write(rows: Sequence[dict[str, Any]], engine_version: str) -> None:
+    """Store a run and write the page from it."""
+    kept = ("id", "regime", "phase", "usable", "predicted_tokens_per_s", "bound_by", "in_validated_range", "reason")
+    lines = ",\n".join("  " + json.dumps({name: _short(row[name]) for name in kept}) for row in rows)
+    SNAPSHOT.write_text(
+        f'{{\n "engine_version": {json.dumps(engine_version)},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8"
+    )
+    PAGE.write_text(markdown(), encoding="utf-8")
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.5g}") if isinstance(value, float) else value
