@@ -36,7 +36,8 @@ def capacity(
 
     Without a load: one system at the busy share of the economics. With a load: the money and the power are
     those of the systems at the utilisation that this load gives them, spares idling; a note says when that
-    differs from the busy share on which USD per token rests.
+    differs from the busy share on which USD per token rests. What a served run loses to ramp, tail and waits is what
+    the target utilisation leaves room for; it is not taken off once more here.
     """
     load = load_requests_per_s(workload)
     needed = 1

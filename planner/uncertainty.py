@@ -44,13 +44,15 @@ def intervals(found: Evaluation, spread: Ranges) -> tuple[dict[str, Interval], A
     outside = beyond(case, regime, "decode") if regime else ()
     chosen: dict[str, Interval] = {}
     parts = []
+    floors = _floors(found)
     for key, value in found.figures().items():
         given = spread.intervals.get(key)
         around = None if regime is None else _measured(regime, key, engine, bool(outside))
         seen = None if around is None else _times(value, around, PHASES[key][1])
         both = [ends for ends in (given, seen) if ends is not None]
         if both:
-            chosen[key] = (min(low for low, _ in both), max(high for _, high in both))
+            ends = min(low for low, _ in both), max(high for _, high in both)
+            chosen[key] = _possible(ends, key, value, floors)
         parts.append(
             AccuracyPart(
                 key=key,
@@ -73,6 +75,25 @@ def intervals(found: Evaluation, spread: Ranges) -> tuple[dict[str, Interval], A
         next_measurements=suggestions(spread, chosen.get("tpot_s"), found.figures().get("tpot_s"), regime),
         sentence=_sentence(regime, outside, parts),
     )
+
+
+def _floors(found: Evaluation) -> dict[str, float]:
+    """By phase: least time over the predicted one, of the bytes and FLOP that the pass must move and compute."""
+    assert found.decode is not None and found.prefill is not None
+    decode, prefill = found.decode.step, found.prefill.timing.step
+    return {
+        "decode": max(decode.byte_floor_s, decode.flop_floor_s) / decode.total_s,
+        "prefill": max(prefill.byte_floor_s, prefill.flop_floor_s) / prefill.total_s,
+    }
+
+
+def _possible(ends: Interval, key: str, value: float, floors: Mapping[str, float]) -> Interval:
+    """Nothing is faster than the bytes and the FLOP allow, whatever other runs missed; energy and cost go with time."""
+    phase, falls = PHASES[key]
+    floor = floors.get(phase)
+    if floor is None or key in ("energy_j_per_output_token", "usd_per_month"):
+        return ends
+    return (max(ends[0], min(value * floor, value)), ends[1]) if falls else (ends[0], min(ends[1], value / floor))
 
 
 def _measured(regime: str, key: str, engine: str | None, outside: bool) -> accuracy.Spread | None:

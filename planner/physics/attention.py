@@ -200,8 +200,8 @@ def _attention_collective(ctx: Context, run: Pass, phase: Phase, rows: Rows, lay
         add_collective(ctx, run, phase, sent * np.asarray(ctx.work.kind != NO_MIXER, float), layout.tensor)
 
 
-def add_collective(ctx: Context, run: Pass, phase: Phase, sent_bytes: Array, ranks: int) -> None:
-    """Bytes that each of ``ranks`` GPUs sends in each layer; serial with the GPU's work."""
+def add_collective(ctx: Context, run: Pass, phase: Phase, sent_bytes: Array, ranks: int, lane: Lane = "gpu") -> None:
+    """Bytes that each of ``ranks`` GPUs sends in each layer; serial with the GPU's work unless on a lane of its own."""
     gpu, scaleup, network = ctx.machine.gpu, ctx.machine.scaleup, ctx.machine.network
     assert gpu is not None
     inside = ranks <= gpu.per_node
@@ -210,7 +210,7 @@ def add_collective(ctx: Context, run: Pass, phase: Phase, sent_bytes: Array, ran
         link = ctx.machine.pcie
     assert link is not None
     sent = np.asarray(sent_bytes, float)
-    phase.add("gpu", "collective", "collective", sent / link.bytes_per_s)
+    phase.add(lane, "collective", "collective", sent / link.bytes_per_s)
     total = float(sent.reshape(-1, sent.shape[-1]).mean(axis=0).sum()) * ranks
     if inside and scaleup is not None:
         run.flows.scaleup_bytes += total
@@ -218,6 +218,22 @@ def add_collective(ctx: Context, run: Pass, phase: Phase, sent_bytes: Array, ran
         run.flows.network_bytes += total
     else:
         run.flows.pcie_bytes += total
+
+
+def add_two_level(
+    ctx: Context, run: Pass, phase: Phase, across_bytes: Array, inside_bytes: Array, ranks: int, lane: Lane
+) -> None:
+    """Bytes that each of ``ranks`` GPUs sends to other nodes and forwards within its node; the two are pipelined."""
+    network, scaleup = ctx.machine.network, ctx.machine.scaleup or ctx.machine.pcie
+    assert network is not None and scaleup is not None
+    across, inside = np.asarray(across_bytes, float), np.asarray(inside_bytes, float)
+    seconds = np.maximum(across / network.bytes_per_s, inside / scaleup.bytes_per_s)
+    phase.add(lane, "collective", "collective", seconds)
+    run.flows.network_bytes += float(across.sum()) * ranks
+    if ctx.machine.scaleup is not None:
+        run.flows.scaleup_bytes += float(inside.sum()) * ranks
+    else:
+        run.flows.pcie_bytes += float(inside.sum()) * ranks
 
 
 def add_dense(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout) -> None:
@@ -269,11 +285,13 @@ def add_overhead(ctx: Context, run: Pass, rows: Rows, layout: Layout, moe_extra_
     phase = run.phase("overhead")
     # Prefill keeps the GPU busy for longer than a launch takes, so single kernels hide behind each other there.
     graphs = rows.prefill or ctx.scenario.policy.cuda_graphs
-    # Graphs are captured for the rows of one GPU: with data-parallel attention its own share.
-    counted = 0 if rows.prefill else rows.tokens / (layout.tensor if layout.attention_data else 1)
+    # With data-parallel attention every GPU has its own share of the batch: graphs are captured for that, and its own
+    # scheduler looks after that.
+    schedulers = layout.tensor if layout.attention_data else 1
+    counted = 0 if rows.prefill else rows.tokens / schedulers
     each = gpu_physics.layer_overhead_s(gpu, counted, layout.tensor, graphs)
     seconds = np.full(ctx.layers, each) + np.asarray(ctx.work.is_moe, float) * moe_extra_s
     phase.add("overhead", "overhead", "overhead", seconds)
-    engine = gpu.step_overhead_s + gpu.sequence_overhead_s * rows.sequences
+    engine = gpu.step_overhead_s + gpu.sequence_overhead_s * rows.sequences / schedulers
     if engine > 0:  # between two passes: scheduling, sampling, input preparation
         run.phase("engine").add("overhead", "overhead", "overhead", np.array([engine]))

@@ -18,7 +18,7 @@ from planner.physics.experts import Counts, spread
 from planner.physics.memory import Ledger, gpu_tier
 from planner.physics.operation import Phase, phase_times
 from planner.policies.base import TIER_CODE, Option, Placed, Policy, Prepared, mean_expert_bytes, mixed_widths, nowhere
-from planner.result import Details
+from planner.result import Details, Lane
 from planner.routing import RoutingState
 from planner.step import Pass
 
@@ -55,6 +55,13 @@ class AllGpu(Policy):
             "experts of an expert-parallel group: balanced: dealt out by learnt load; in-order: neighbours together",
             choices=("balanced", "in-order"),
         ),
+        Option(
+            "overlap_batches",
+            "bool",
+            False,
+            "dispatch and combine of one micro-batch run beside the computing of the other (DeepSeek, SGLang two-batch "
+            "overlap); needs expert parallel and two micro-batches",
+        ),
     )
     notes = ("EPLB is its global policy: copies may lie on any GPU of the group; tokens divide evenly over copies.",)
 
@@ -62,6 +69,14 @@ class AllGpu(Policy):
         return gpu_layout(ctx)
 
     def check(self, ctx: Context) -> None:
+        if ctx.option("overlap_batches", False):
+            layout = gpu_layout(ctx)
+            if not layout.expert or layout.micro_batches < 2:
+                raise PlanError(
+                    "policy.options.overlap_batches is on, which needs policy.expert_parallel on and "
+                    f"policy.micro_batches from 2; they are {'on' if layout.expert else 'off'} and "
+                    f"{layout.micro_batches}."
+                )
         more = int(ctx.option("redundant_experts", 0))
         if not more:
             return
@@ -212,18 +227,40 @@ class AllGpu(Policy):
         if layout.attention_data:
             # Rows are gathered before the sliced weights and reduced back to their owners.
             whole = 2.0 * collective.all_gather_bytes(rows.tokens * token_bytes, layout.tensor)
-        sent = whole
-        if layout.expert:
-            copies = collective.distinct_ranks(ctx.top_k, layout.tensor)
-            per_rank = rows.tokens / layout.tensor
-            # Dispatch and combine, each once; with sliced attention the tokens are on every rank already.
-            ways = 2.0 if layout.attention_data else 1.0
-            sent = ways * collective.all_to_all_bytes(per_rank, copies, token_bytes, layout.tensor)
-            if not layout.attention_data:
-                sent += collective.all_gather_bytes(rows.tokens * token_bytes, layout.tensor)
-        dense = (np.asarray(ctx.work.dense_parameters) > 0) & ~ctx.work.is_moe
-        each = sent * np.asarray(ctx.work.is_moe, float) + whole * np.asarray(dense, float)
-        attention.add_collective(ctx, run, phase, each, layout.tensor)
+        moe = np.asarray(ctx.work.is_moe, float)
+        dense = np.asarray((np.asarray(ctx.work.dense_parameters) > 0) & ~ctx.work.is_moe, float)
+        overlap = bool(ctx.option("overlap_batches", False))
+        lane: Lane = "network" if overlap else "gpu"
+        if not layout.expert:
+            attention.add_collective(ctx, run, phase, whole * (moe + dense), layout.tensor)
+            return
+        # Dispatch and combine, each once; with sliced attention the tokens are on every rank already.
+        copies = collective.distinct_ranks(ctx.top_k, layout.tensor)
+        per_rank = rows.tokens / layout.tensor
+        # Tokens are sent at the precision that the products take, and come back at 16 bit (DeepEP).
+        sent_token = token_bytes / 2.0 if ctx.dense_rate == "fp8" else token_bytes
+        both = sent_token + token_bytes if layout.attention_data else token_bytes
+        gpu = ctx.machine.gpu
+        assert gpu is not None
+        # The other batch is in attention for a part of the time, and among the experts for the rest.
+        beside = [p for p in run.phases if p.name == "attention"] if overlap else []
+        places, share = [phase, *beside], 1.0 / (1 + len(beside))
+        if layout.attention_data and layout.tensor > gpu.per_node and ctx.machine.network is not None:
+            # A token crosses to a node once and is handed on inside it.
+            nodes = layout.tensor // gpu.per_node
+            across = collective.all_to_all_bytes(per_rank, collective.distinct_ranks(ctx.top_k, nodes), both, nodes)
+            inside = collective.all_to_all_bytes(per_rank, copies, both, gpu.per_node)
+            for place in places:
+                attention.add_two_level(
+                    ctx, run, place, share * across * moe, share * inside * moe, layout.tensor, lane
+                )
+                attention.add_collective(ctx, run, place, share * whole * dense, layout.tensor, lane)
+            return
+        sent = collective.all_to_all_bytes(per_rank, copies, both, layout.tensor)
+        if not layout.attention_data:
+            sent += collective.all_gather_bytes(rows.tokens * token_bytes, layout.tensor)
+        for place in places:
+            attention.add_collective(ctx, run, place, share * (sent * moe + whole * dense), layout.tensor, lane)
 
     @staticmethod
     def _stage_links(ctx: Context, run: Pass, rows: Rows, layout: Layout) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from planner.context import machine_parts
 from planner.result import TIERS, Memory, Result, Step
 
 REL = 1e-9
@@ -103,7 +104,8 @@ def money_laws(result: Result) -> None:
     assert near(sum(s.value for s in cost.by_part), cost.usd_per_million_output_tokens) or not cost.by_part
     if cost.capex_usd is not None:
         assert near(sum(s.value for s in cost.bill_of_materials), cost.capex_usd)
-    assert near(capacity.system_requests_per_s * w.output_tokens, head.tokens_per_s_end_to_end)
+    steady = machine_parts(result.scenario).get("gpu.serving_efficiency") or 1.0
+    assert near(capacity.system_requests_per_s * w.output_tokens * steady, head.tokens_per_s_end_to_end)
     # Tokens x cost = the bill: one system at its busy share makes this many tokens in a month.
     requests = capacity.system_requests_per_s * economics.busy_share * 730.0 * 3600.0
     paid = (

@@ -129,7 +129,7 @@ def _workload(run: Run, regime: str, assumed: list[str]) -> dict[str, Any]:
             prompt = PROMPT
             assumed.append(f"prompt of {PROMPT} tokens (not stated)")
         before = depth or 0.0
-        if run.per == "total" and run.batch is None and "dp-attention" in run.parallelism:
+        if run.per == "total" and run.batch is None and _own_prompts(run):
             # Every GPU runs prompts of its own: a pass holds a chunk for each.
             fields["batch"] = max(round(run.n_gpu * CHUNK / prompt), 1)
         fields["prompt_tokens"] = max(int(prompt + before), 1)
@@ -144,6 +144,11 @@ def _workload(run: Run, regime: str, assumed: list[str]) -> dict[str, Any]:
     fields["prompt_tokens"] = max(int(prompt), 1)
     fields["output_tokens"] = max(int(output or OUTPUT), 1)
     return fields
+
+
+def _own_prompts(run: Run) -> bool:
+    """Whether every GPU runs attention for prompts of its own."""
+    return "dp-attention" in run.parallelism or run.system_family == "deepseek-internal"
 
 
 def _policy(run: Run, regime: str) -> dict[str, Any]:
@@ -172,8 +177,11 @@ def _all_gpu(run: Run) -> dict[str, Any]:
         fields["expert_parallel"] = True
         fields.setdefault("tensor_parallel", int(expert.group(1)))
     if "dp-attention" in text:
-        fields["options"] = {"attention_data_parallel": True}
-    if run.phase == "prefill" and "dp-attention" in text:
+        fields.setdefault("options", {})["attention_data_parallel"] = True
+    if expert and ("pd-disaggregated" in text or run.system_family == "deepseek-internal"):
+        fields["micro_batches"] = 2
+        fields.setdefault("options", {})["overlap_batches"] = True
+    if run.phase == "prefill" and _own_prompts(run):
         fields["prefill_chunk_tokens"] = CHUNK * gpus
     if "pd:" in text:
         fields["tensor_parallel"] = max(gpus // 2, 1)
