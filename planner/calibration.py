@@ -190,11 +190,12 @@ def calibrated_figures(name: str | None, engine: str | None) -> Mapping[str, Fig
     families = sorted({*shipped().families, *chosen.families})
     if engine is not None and engine not in families:
         raise PlanError(unknown("policy.engine", engine, families))
-    return _figures(chosen.digest if name else "", name, engine)
+    return figures_of(chosen.digest if name else "", name, engine)
 
 
 @lru_cache(maxsize=256)
-def _figures(_digest: str, name: str | None, engine: str | None) -> Mapping[str, Figure]:
+def figures_of(_digest: str, name: str | None, engine: str | None) -> Mapping[str, Figure]:
+    """Figures of a calibration, read once per content."""
     chosen = get(name)
     if name is None:
         return chosen.figures(engine)

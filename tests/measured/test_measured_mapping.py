@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.measured.measured_cases import HYBRID, SERVED
 
+from tests.measured.measured_cases import HYBRID, SERVED
 from validation.measured.families import family
 from validation.measured.machine import UnmappableError
 from validation.measured.mapping import mapped

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.measured.measured_cases import FEW
 
 from planner.errors import PlanError
+from tests.measured.measured_cases import FEW
 from validation.measured.reading import Line, decode, read_file, read_text
 from validation.measured.ship import points
 

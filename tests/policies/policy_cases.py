@@ -42,6 +42,9 @@ LINK, DRAM, HBM = 10e9, 40e9, 1e12
 FAST = 1e16
 ROUND: dict[str, float] = {
     "gpu.memory_bandwidth_bytes_per_s": HBM,
+    "gpu.step_overhead_s": 0.0,
+    "gpu.sequence_overhead_s": 0.0,
+    "gpu.serving_efficiency": 1.0,
     "gpu.bandwidth_efficiency": 1.0,
     "gpu.kv_bandwidth_efficiency": 1.0,
     "gpu.bf16_flop_per_s": 1e18,

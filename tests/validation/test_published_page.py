@@ -113,7 +113,7 @@ def test_command_prints_a_table(at_once):
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [((), "nothing is given"), (("measured",), "'measured' is given"), (("published", "x"), "one argument too many")],
+    [((), "nothing is given"), (("nowhere.csv",), "cannot be read"), (("published", "x"), "one argument too many")],
 )
 def test_command_refuses_with_one_sentence(given, said):
     code, out, err = command(*given)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hardware import load_system
 from planner import ENGINE_VERSION, accuracy, calibration
-from planner.accuracy_case import shape
+from planner.accuracy_case import measured_shapes, shape
 from planner.calibration import Calibration
 from planner.context import resolve
 from validation.measured.calibrate import SETS, Part, coefficients, fit_part, held_out
@@ -22,7 +22,7 @@ from validation.measured.families import family
 from validation.measured.fit import Sample
 from validation.measured.machine import UnmappableError
 from validation.measured.mapping import mapped
-from validation.measured.predict import fitted
+from validation.measured.predict import fitted, planned
 from validation.measured.reading import Line, read_file
 
 POINTS = Path(__file__).parent / "points.csv"
@@ -148,3 +148,5 @@ def write() -> None:
     head = json.dumps(data, indent=1)[:-2]
     accuracy.DATA.write_text(f'{head},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
     print("", file=sys.stderr)
+    for kept in (calibration.shipped, calibration.figures_of, accuracy.residuals, measured_shapes, planned):
+        kept.cache_clear()  # what was read before the fit
