@@ -39,7 +39,8 @@ class System:
     """A system with every figure of :func:`hardware.path_schema`, present or missing (value None).
 
     ``findings`` are sentences on what is not possible or unusual about this bill of materials; ``edited`` the
-    paths that the user changed. Classes are as in the device catalog.
+    paths that the user changed, ``measured`` those of a measured machine. Classes are as in the
+    device catalog.
     """
 
     id: str
@@ -55,6 +56,7 @@ class System:
     gpu_name: str | None
     cpu_name: str | None
     unified_memory: bool
+    measured: tuple[str, ...] = ()
 
     def value(self, path: str) -> float:
         """The figure's value, in the path's unit. Raises MissingFigureError where there is none."""
@@ -106,12 +108,14 @@ def load_system(
     overrides: Mapping[str, float] = NO_OVERRIDES,
     parts: Mapping[str, str] = NO_PARTS,
     calibrated: Mapping[str, Figure] = NO_FIGURES,
+    measured: Mapping[str, Figure] = NO_FIGURES,
 ) -> System:
     """The catalog system of that id with the user's devices and figures in place.
 
     ``parts`` maps a kind of part (:data:`hardware.parts.KINDS`) to the device that takes its place; ``overrides`` maps
     figure paths to values in the path's own unit. What follows from a changed figure changes with it, unless it is set
-    as well. ``calibrated`` figures take the place of devices' and defaults, not of what a paper system states by name.
+    as well. ``calibrated`` figures take the place of devices' and defaults, not of what a paper system states by name;
+    ``measured`` ones also of those, and of what else would follow from other figures.
     Raises HardwareError, one sentence, for an unknown id, part or path (naming the nearest) and for a value out of the
     path's bounds.
     """
@@ -120,6 +124,7 @@ def load_system(
         tuple(sorted(check_overrides(overrides).items())),
         tuple(sorted(parts.items())),
         tuple(sorted(calibrated.items(), key=lambda item: item[0])),
+        tuple(sorted(measured.items(), key=lambda item: item[0])),
     )
 
 
@@ -129,11 +134,12 @@ def _load(
     overrides: tuple[tuple[str, float], ...],
     parts: tuple[tuple[str, str], ...],
     calibrated: tuple[tuple[str, Figure], ...],
+    measured: tuple[tuple[str, Figure], ...],
 ) -> System:
     bill = catalog.bills().get(system_id)
     if bill is None:
         raise HardwareError(catalog.unknown("system", system_id, list(catalog.bills())))
-    return assemble(exchanged(bill, dict(parts)) if parts else bill, dict(overrides), dict(calibrated))
+    return assemble(exchanged(bill, dict(parts)) if parts else bill, dict(overrides), dict(calibrated), dict(measured))
 
 
 def check_overrides(overrides: Mapping[str, float]) -> dict[str, float]:
@@ -161,7 +167,10 @@ def check_overrides(overrides: Mapping[str, float]) -> dict[str, float]:
 
 
 def assemble(
-    bill: Bill, overrides: Mapping[str, float] = NO_OVERRIDES, calibrated: Mapping[str, Figure] = NO_FIGURES
+    bill: Bill,
+    overrides: Mapping[str, float] = NO_OVERRIDES,
+    calibrated: Mapping[str, Figure] = NO_FIGURES,
+    measured: Mapping[str, Figure] = NO_FIGURES,
 ) -> System:
     """The system of a bill of materials, whether in the catalog or made by the caller. Errors as load_system."""
     from hardware.check import findings_of  # check reads systems
@@ -169,7 +178,7 @@ def assemble(
     overrides = check_overrides(overrides)
     gpu = catalog.device(bill.gpu) if bill.gpu else None
     cpu = catalog.device(bill.cpu) if bill.cpu else None
-    figures = _figures(bill, gpu, cpu, overrides, calibrated)
+    figures = _figures(bill, gpu, cpu, overrides, calibrated, measured)
     system = System(
         id=bill.id,
         name=bill.name,
@@ -179,6 +188,7 @@ def assemble(
         figures=FrozenDict(figures),
         findings=bill.findings,
         edited=tuple(sorted(overrides)),
+        measured=tuple(sorted(path for path in measured if path not in overrides)),
         gpu_class=gpu.device_class if gpu else None,
         cpu_class=cpu.device_class if cpu else None,
         gpu_name=gpu.name if gpu else None,
@@ -194,6 +204,7 @@ def _figures(
     cpu: Device | None,
     overrides: Mapping[str, float],
     calibrated: Mapping[str, Figure],
+    measured: Mapping[str, Figure],
 ) -> dict[str, Figure]:
     stated: dict[str, Figure] = {}
     for part, prefixes in (
@@ -213,9 +224,10 @@ def _figures(
         stated[path] = Figure(count, unit, None, None, f"bill of materials of {bill.id}", None, kind)
     if not bill.as_published:  # simulated machines of papers are not served by engines that were measured
         stated.update(calibrated)
-    stated.update(bill.named)
+    named = {**bill.named, **measured}
+    stated.update(named)
 
-    pinned = set(bill.named) | set(overrides)
+    pinned = set(named) | set(overrides)
     chosen: dict[str, Figure] = {}
     rules = {rule.path for rule in derive.RULES}
     for spec in catalog.path_schema():
@@ -234,7 +246,7 @@ def _figures(
         if rule.path not in pinned and derive.is_fitted(rule.path, chosen):
             chosen[rule.path] = derive.apply(rule, chosen, unit) or chosen[rule.path]
         if rule.path in overrides:
-            before = derive.apply(rule, chosen, unit) if rule.path not in bill.named else chosen[rule.path]
+            before = derive.apply(rule, chosen, unit) if rule.path not in named else chosen[rule.path]
             chosen[rule.path] = _edited(
                 catalog.path_by_name()[rule.path], before or chosen[rule.path], overrides[rule.path]
             )

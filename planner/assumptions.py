@@ -15,14 +15,17 @@ def assumptions(found: Evaluation, spread: Ranges) -> tuple[Assumption, ...]:
     system = found.ctx.machine.figures.system
     labels = {spec.path: (spec.label, spec.unit) for spec in path_schema()}
     uncertain = ranged(found)
+    measured = set(system.measured)
     rows = []
     for path in dict.fromkeys([*system.edited, *found.ctx.machine.figures.used, *uncertain]):
         figure = system.figures[path]
-        if figure.value is None or not (figure.edited or path in uncertain or figure.kind == "assumed"):
+        if figure.value is None or not (
+            figure.edited or path in uncertain or path in measured or figure.kind == "assumed"
+        ):
             continue
         label, unit = labels[path]
         moves = spread.moves.get(path, {})
-        if not figure.edited and not _matters(found, path, moves):
+        if not figure.edited and path not in measured and not _matters(found, path, moves):
             continue
         rows.append(
             Assumption(

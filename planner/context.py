@@ -11,7 +11,9 @@ import numpy as np
 
 import models
 from hardware import System, load_system, systems
+from hardware.system import NO_FIGURES
 from models import Architecture, LayerWork, formats
+from planner import measured_machines
 from planner.calibration import calibrated_figures
 from planner.errors import PlanError, unknown
 from planner.machine import Machine, machine
@@ -275,7 +277,10 @@ def machine_parts(scenario: Scenario, overrides: Mapping[str, float] | None = No
     if chosen.id not in (known := [s.id for s in systems()]):
         raise PlanError(unknown("system.id", chosen.id, known))
     fitted = calibrated_figures(chosen.calibration, scenario.policy.engine)
-    return load_system(chosen.id, {**chosen.overrides, **(overrides or {})}, chosen.parts, fitted)
+    parts, measured = chosen.parts, NO_FIGURES
+    if chosen.measured is not None:
+        parts, measured = measured_machines.get(chosen.measured).applied(chosen.parts)
+    return load_system(chosen.id, {**chosen.overrides, **(overrides or {})}, parts, fitted, measured)
 
 
 def resolve(scenario: Scenario, overrides: Mapping[str, float] | None = None) -> Context:

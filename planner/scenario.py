@@ -20,7 +20,12 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 KvFormat = Literal["bf16", "fp8", "int8", "int4"]
 EXCHANGEABLE: Final = ("gpu", "cpu", "dimm", "chassis")
-YOUNG: Final = (*(("system", name) for name in EXCHANGEABLE), ("system", "calibration"), ("policy", "engine"))
+YOUNG: Final = (
+    *(("system", name) for name in EXCHANGEABLE),
+    ("system", "calibration"),
+    ("system", "measured"),
+    ("policy", "engine"),
+)
 Location = Literal["auto", "gpu", "host"]
 AttentionDevice = Literal["auto", "gpu", "cpu"]
 PrefillMode = Literal["auto", "gpu", "cpu", "stream", "ndp"]
@@ -57,6 +62,11 @@ class SystemChoice(Part):
     chassis: str | None = Field(None, max_length=100, description="catalog chassis in the place of the system's own")
     calibration: str | None = Field(
         None, max_length=100, description="named calibration of efficiencies and overheads; empty = the shipped one"
+    )
+    measured: str | None = Field(
+        None,
+        max_length=100,
+        description="digest of a kept measured machine, whose figures take the place of the catalog's; empty = none",
     )
     overrides: dict[str, FiniteFloat] = Field(
         default_factory=dict, description="figure path -> value in the figure's own unit, for example gpu.power_limit_w"

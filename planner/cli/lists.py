@@ -48,13 +48,30 @@ def _models() -> list[Row]:
 def _hardware() -> list[Row]:
     from hardware import devices
 
-    return _records(devices())
+    return [*_records(devices()), *_measured()]
 
 
 def _systems() -> list[Row]:
     from hardware import systems
 
-    return _records(systems())
+    return [*_records(systems()), *_measured()]
+
+
+def _measured() -> list[Row]:
+    """Measured machines that are kept here; a scenario names one in ``system.measured``, beside its system."""
+    from planner.measured_machines import known
+
+    return [
+        {
+            "id": digest,
+            "name": machine.name,
+            "kind": "measured",
+            "sentence": f"Measured {machine.date}, for --set system.measured=; {len(machine.figures)} figures.",
+            "parts": machine.parts,
+            "figures": as_json(machine.applied({})[1]),
+        }
+        for digest, machine in known().items()
+    ]
 
 
 def _policies() -> list[Row]:
