@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
 from pathlib import Path
 
-from planner import loss_tables
+import platformdirs
+
 from planner.errors import PlanError
 from planner.fields.sentences import shown
 from planner.loss_table_io import write_whole
@@ -18,7 +20,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 def directory() -> Path:
     """Where machines are kept; made when the first one is."""
-    return loss_tables.directory().with_name(FOLDER)
+    chosen = os.environ.get("TIERLINE_DATA", "").strip()
+    base = Path(chosen).expanduser() if chosen else platformdirs.user_data_path("tierline", appauthor=False)
+    return base.absolute() / FOLDER
 
 
 def register(machine: MeasuredMachine) -> str:
