@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from hardware import Figure, find_device, path_schema
 from hardware.parts import KINDS as PART_KINDS
@@ -26,7 +26,16 @@ PART_OF_PATH = {"gpu": "gpu", "pcie": "gpu", "cpu": "cpu", "dram": "cpu"}
 """beginning of a figure's path -> part whose exchange makes the measured figure void (host memory hangs on its CPU)"""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Text = Annotated[str, Field(min_length=1, max_length=600)]
+
+
+def _one_line(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("it takes one line of printable characters")
+    return value
+
+
+Text = Annotated[str, Field(min_length=1, max_length=600), AfterValidator(_one_line)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
 
 
 class _Record(BaseModel):
@@ -53,21 +62,14 @@ class Finding(_Record):
 class MeasuredMachine(_Record):
     schema_version: Literal[1] = 1
     kind: Literal["measured"] = "measured"
-    name: str = Field(min_length=1, max_length=200)
+    name: Name
     engine_version: str = Field(max_length=40)
-    date: str = Field(min_length=1, max_length=40)
+    date: Annotated[Name, Field(max_length=40)]
     parts: dict[str, str] = Field(default_factory=dict, max_length=8, description="kind -> catalog device recognised")
     figures: dict[str, MeasuredFigure] = Field(max_length=200)
     not_measured: dict[str, Text] = Field(default_factory=dict, max_length=200, description="path -> why it was not")
     findings: tuple[Finding, ...] = Field((), max_length=40)
     recording: Recording | None = Field(None, description="what was timed")
-
-    @field_validator("name", "date")
-    @classmethod
-    def _one_line(cls, value: str) -> str:
-        if not value.isprintable():
-            raise ValueError("it takes one line of printable characters")
-        return value
 
     @property
     def digest(self) -> str:

@@ -81,7 +81,7 @@ class Pinned:
 def block_bytes(l3_bytes: float | None, free_bytes: float, blocks: int) -> int:
     """Size of one node's block: four times its caches, at least 128 MiB, at most an eighth of what is free."""
     wanted = max(128 * 2**20, 4 * (l3_bytes or 64 * 2**20) / blocks)
-    return int(min(wanted, free_bytes / 8 / blocks)) // 4096 * 4096
+    return int(min(wanted, (free_bytes or math.inf) / 8 / blocks)) // 4096 * 4096
 
 
 def local_block(cpus: Sequence[int], size: int) -> np.ndarray:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hardware import Device, devices, path_schema
 from hardware.derive import lane_rate_bytes_per_s
 from planner.measured_machine import MeasuredFigure
@@ -79,15 +81,16 @@ def _words(name: str) -> set[str]:
     return {w for w in text.split() if w not in ("cpu", "processor")}
 
 
-def figures_of(recording: Recording, precision: str | None = None) -> Found:
+def figures_of(recording: Recording, precision: str | None = None, tokens: Sequence[float] = ()) -> Found:
     """Everything that the recording supports; with ``precision`` the law of the CPU's products in that one.
 
     Without it, bytes are read as the fastest kernel at few tokens reads them, which is what engines aim at. A library
-    can be far slower between few and many tokens; with ``precision`` its own curve decides on the bytes as well.
+    can be far slower between few and many tokens; with ``precision`` its own curve decides on the bytes as well,
+    each point with the weight of the ``tokens`` per expert that lie nearest to it.
     """
     found = Found()
     _memory(found, recording)
-    _cpu(found, recording, precision)
+    _cpu(found, recording, precision, tokens)
     _gpu(found, recording)
     _link(found, recording)
     found.gap(
@@ -103,7 +106,10 @@ def figures_of(recording: Recording, precision: str | None = None) -> Found:
 
 def _memory(found: Found, recording: Recording) -> None:
     host = recording.host
-    found.put("dram.capacity_bytes", host.memory_bytes, "read from the operating system")
+    if host.memory_bytes:
+        found.put("dram.capacity_bytes", host.memory_bytes, "read from the operating system")
+    else:
+        found.gap("the operating system does not say", "dram.capacity_bytes")
     nodes = [s for s in recording.find("read", device="cpu") if s.node is not None]
     if not nodes:
         found.gap("no streaming read was timed", "dram.bandwidth_bytes_per_s", "dram.read_efficiency")
@@ -126,7 +132,7 @@ def _memory(found: Found, recording: Recording) -> None:
         found.gap("all nodes together were not read", "cpu.numa_pair_efficiency")
 
 
-def _cpu(found: Found, recording: Recording, precision: str | None) -> None:
+def _cpu(found: Found, recording: Recording, precision: str | None, tokens: Sequence[float]) -> None:
     host = recording.host
     found.put("cpu.sockets", max(host.sockets, 1), "read from the operating system")
     cores = max(1, host.cores // max(host.sockets, 1))
@@ -144,7 +150,7 @@ def _cpu(found: Found, recording: Recording, precision: str | None) -> None:
     own = max(p.bytes_per_s for p in chosen.points)
     most = max(p.flop_per_s for p in chosen.points)
     low, high = (own if precision is None else own / 50, most / 3, 1.0), (own, most * 20, 2.0)
-    (stream, rate, overlap), misfit, ranges = _expert_law(chosen, laws.cpu_law, low, high)
+    (stream, rate, overlap), misfit, ranges = _expert_law(chosen, laws.cpu_law, low, high, tokens)
     note = f"fitted to {chosen.precision} expert products at {len(chosen.points)} token counts by {chosen.how}"
     note += f", median misfit {misfit:.0%}"
     dense = [s.points[0].flop_per_s for s in recording.find("dense", device="cpu")]
@@ -179,15 +185,25 @@ Law = Callable[[Sequence[float], float, float], Callable[[Array], Array]]
 
 
 def _expert_law(
-    series: Series, law: Law, low: Sequence[float], high: Sequence[float]
+    series: Series, law: Law, low: Sequence[float], high: Sequence[float], tokens: Sequence[float] = ()
 ) -> tuple[tuple[float, ...], float, list[tuple[float, float]]]:
     """Coefficients at the fastest repeats, the misfit, and the ends over fastest and median repeats."""
     points = series.points
     function = law([p.x for p in points], points[0].bytes, series.parameters or 1.0)
-    best = laws.fit(function, low, high, [p.best_s for p in points])
-    usual = laws.fit(function, low, high, [p.median_s for p in points])
+    weights = _nearest([p.x for p in points], tokens)
+    best = laws.fit(function, low, high, [p.best_s for p in points], weights)
+    usual = laws.fit(function, low, high, [p.median_s for p in points], weights)
     ranges = [(min(pair), max(pair)) for pair in zip(best.values, usual.values, strict=True)]
     return best.values, best.misfit, ranges
+
+
+def _nearest(measured: Sequence[float], tokens: Sequence[float]) -> list[float] | None:
+    """Weight of each measured point: share of ``tokens`` nearest to it, and a little so that no point is forgotten."""
+    if not len(tokens):
+        return None
+    apart = np.abs(np.log(np.asarray(tokens, float))[:, None] - np.log(measured)[None, :])
+    share = np.bincount(apart.argmin(axis=1), minlength=len(measured)) / len(tokens)
+    return [float(s) + 0.02 for s in share]
 
 
 def _gpu(found: Found, recording: Recording) -> None:
@@ -209,9 +225,10 @@ def _gpu(found: Found, recording: Recording) -> None:
     if products:
         series = _without_launch(products[0], recording)
         own, most = max(p.bytes_per_s for p in series.points), max(p.flop_per_s for p in series.points)
-        stated = (
-            device.figures["gpu.bf16_flop_per_s"].value if device and "gpu.bf16_flop_per_s" in device.figures else None
-        )
+        # Silicon without BF16 has an FP16 rate alone, which is what its products ran at.
+        rates = [p for p in ("gpu.bf16_flop_per_s", "gpu.fp16_flop_per_s") if _stated(device, p)]
+        peak = rates[0] if rates else "gpu.bf16_flop_per_s"
+        stated = _stated(device, peak)
         top = stated if stated and stated > most else most * 3
         low, high = (own / 3, most / 2, 1.0, 1.0), (own * 3, top, 2000.0, 2.0)
         (stream, rate, half, overlap), misfit, ranges = _expert_law(series, laws.gpu_law, low, high)
@@ -228,7 +245,7 @@ def _gpu(found: Found, recording: Recording) -> None:
             ranges[0],
             max([stream, *read]),
         )
-        _share(found, device, "gpu.compute_efficiency_max", "gpu.bf16_flop_per_s", rate, note, ranges[1], rate)
+        _share(found, device, "gpu.compute_efficiency_max", peak, rate, note, ranges[1], rate)
         found.put("gpu.compute_half_tokens", half - 1.0, note, *(r - 1.0 for r in ranges[2]))
         found.put(
             "gpu.overlap", min(1.0, max(0.0, overlap - 1.0)), note, *(min(1.0, max(0.0, r - 1)) for r in ranges[3])
@@ -255,6 +272,12 @@ def _without_launch(series: Series, recording: Recording) -> Series:
     return series.model_copy(update={"points": points})
 
 
+def _stated(device: Device | None, path: str) -> float | None:
+    """What the datasheet of a device says."""
+    figure = device.figures.get(path) if device else None
+    return figure.value if figure else None
+
+
 def _share(
     found: Found,
     device: Device | None,
@@ -266,10 +289,10 @@ def _share(
     fastest: float,
 ) -> None:
     """An achieved rate as share of the datasheet's; where there is none (or it is beaten), of the fastest measured."""
-    stated = device.figures.get(peak) if device else None
-    top = stated.value if stated and stated.value and stated.value >= fastest else None
+    stated = _stated(device, peak)
+    top = stated if stated and stated >= fastest else None
     if top is None:
-        why = "faster than the datasheet's" if stated and stated.value else "no datasheet figure is known for this part"
+        why = "faster than the datasheet's" if stated else "no datasheet figure is known for this part"
         found.put(peak, fastest, f"fastest measured; {why}")
         top = fastest
     found.put(share, min(1.0, rate / top), note, *(min(1.0, end / top) for end in ends))

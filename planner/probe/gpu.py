@@ -77,8 +77,10 @@ class Gpu:
         """Token batches times experts that come from memory, captured in a graph so that no launch is waited for."""
         torch = self.torch
         width = {"bf16": 2, "fp8": 1}[precision]
+        # Cards before Ampere compute 16-bit products as FP16; the planner books those under the same rate.
+        sixteen = torch.bfloat16 if torch.cuda.get_device_properties(0).major >= 8 else torch.float16
         count = max(2, POOL_BYTES // int(PARAMETERS * width))
-        pool = torch.randn((count, INNER, HIDDEN), dtype=torch.bfloat16, device=self.device)
+        pool = torch.randn((count, INNER, HIDDEN), dtype=sixteen, device=self.device)
         one = None
         if precision == "fp8":
             pool = pool.to(torch.float8_e4m3fn)
@@ -86,7 +88,7 @@ class Gpu:
         points = []
         for tokens in self.tokens:
             rows = tokens if one is None else max(16, tokens)  # torch's FP8 product takes whole tiles of rows
-            x = torch.ones((rows, HIDDEN), dtype=torch.bfloat16, device=self.device).to(pool.dtype)
+            x = torch.ones((rows, HIDDEN), dtype=sixteen, device=self.device).to(pool.dtype)
 
             def run(x: Any = x) -> None:
                 for i in range(count):

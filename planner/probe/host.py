@@ -78,10 +78,13 @@ def other_threads(cpus: Iterable[int], root: Path = ROOT) -> list[int]:
 
 
 def memory_bytes(root: Path = ROOT) -> tuple[float, float]:
-    """Memory of this machine or of the control group, and what of it is free, bytes."""
+    """Memory of this machine or of the control group, and what of it is free, bytes; zero where neither can be read."""
     info = _text(root / "proc/meminfo")
     total = (_number(_field(info, "MemTotal")) or 0.0) * 1024
     free = (_number(_field(info, "MemAvailable")) or 0.0) * 1024
+    if not total and root == ROOT and "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):  # not Linux
+        total = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        free = total / 2
     limit = _number(_text(root / "sys/fs/cgroup/memory.max"))
     used = _number(_text(root / "sys/fs/cgroup/memory.current")) or 0.0
     if limit is not None and limit < total:

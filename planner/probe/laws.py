@@ -30,41 +30,52 @@ class Fit:
     misfit: float
 
 
-def fit(law: Callable[[Array], Array], low: Sequence[float], high: Sequence[float], seconds: Sequence[float]) -> Fit:
+def fit(
+    law: Callable[[Array], Array],
+    low: Sequence[float],
+    high: Sequence[float],
+    seconds: Sequence[float],
+    weights: Sequence[float] | None = None,
+) -> Fit:
     """Coefficients between ``low`` and ``high`` (all above zero): damped, reweighted Gauss-Newton steps on logarithms.
 
-    ``law`` maps [rows, coefficients] to seconds [rows, points]; ``seconds`` are the measured ones, [points]. The laws
-    have corners, and so several valleys: the search starts from the best few points of a coarse grid.
+    ``law`` maps [rows, coefficients] to seconds [rows, points]; ``seconds`` are the measured ones, [points], ``weights``
+    how much each counts. The laws have corners, and so several valleys: the search starts from the best few points of
+    a coarse grid.
     """
     bottom, top, target = np.log(low), np.log(high), np.log(seconds)
+
+    counts = np.ones(len(seconds)) if weights is None else np.asarray(weights, float)
 
     def away(at: Array) -> Array:
         """Differences of logarithms, [rows, points]."""
         return np.log(law(np.exp(at))) - target
 
     grid = np.stack(np.meshgrid(*np.linspace(bottom, top, NODES).T, indexing="ij"), axis=-1).reshape(-1, len(low))
-    losses = np.sqrt(away(grid) ** 2 + _SOFT**2).sum(axis=1)
-    found = [_descend(away, grid[start], bottom, top) for start in np.argsort(losses, kind="stable")[:STARTS]]
+    losses = np.sqrt(away(grid) ** 2 + _SOFT**2) @ counts
+    found = [_descend(away, counts, grid[start], bottom, top) for start in np.argsort(losses, kind="stable")[:STARTS]]
     best = min(found, key=lambda pair: pair[1])[0]
     misfit = float(np.median(np.abs(np.expm1(away(best[None, :])[0]))))
     return Fit(tuple(float(v) for v in np.exp(best)), misfit)
 
 
-def _descend(away: Callable[[Array], Array], at: Array, bottom: Array, top: Array) -> tuple[Array, float]:
+def _descend(
+    away: Callable[[Array], Array], counts: Array, at: Array, bottom: Array, top: Array
+) -> tuple[Array, float]:
     """The valley below ``at``, and the loss there."""
     size, damping = len(at), 1e-2
     here = away(at[None, :])[0]
-    loss = float(np.sqrt(here**2 + _SOFT**2).sum())
+    loss = float(np.sqrt(here**2 + _SOFT**2) @ counts)
     for _ in range(STEPS):
         inside = np.where(at + _STEP <= top, _STEP, -_STEP)  # a coefficient with equal bounds must not leave them
         slopes = ((away(at + np.diag(inside)) - here) / inside[:, None]).T * (top > bottom)
-        weights = 1.0 / np.sqrt(here**2 + _SOFT**2)
+        weights = counts / np.sqrt(here**2 + _SOFT**2)
         normal = slopes.T @ (weights[:, None] * slopes)
         scale = np.diag(normal).max() or 1.0
         step = np.linalg.solve(normal + np.eye(size) * scale * damping, -slopes.T @ (weights * here))
         trial = np.clip(at + np.clip(step, -1.0, 1.0), bottom, top)
         there = away(trial[None, :])[0]
-        reached = float(np.sqrt(there**2 + _SOFT**2).sum())
+        reached = float(np.sqrt(there**2 + _SOFT**2) @ counts)
         if reached < loss:
             at, here, loss, damping = trial, there, reached, max(damping / 4, 1e-9)
         else:

@@ -74,13 +74,14 @@ def rehearse(
     found = evaluate(scenario, quick=True)
     if found.placed is None or found.routing is None:
         raise PlanError(f"There is no placement to rehearse: {' '.join(found.reasons)}")
-    has_gpu = torch is not None and torch.cuda.is_available()
     here, source = _this_machine(kept, torch, say)
+    measured_gpu = here.recording is not None and here.recording.gpu is not None
+    has_gpu = torch is not None and measured_gpu and bool(torch.cuda.is_available())
     at = found.ctx.moe_layers // 2
     counts: NDArray[np.int32] = found.routing.counts[:, at, :]
     tiers = np.array(TIERS)[found.placed.tier[at]]
     tiers[found.placed.resident[at]] = "gpu"
-    ctx = _on_this_machine(found.ctx, here, _figures(here))
+    ctx = _on_this_machine(found.ctx, here, _figures(here, counts[counts > 0].tolist()))
     domains = [(tier, tiers == tier) for tier in TIERS if (counts[:, tiers == tier] > 0).any()]
     say("running the layer ...")
     rows: list[Row] = []
@@ -119,11 +120,11 @@ def _this_machine(kept: str | None, torch: Any | None, say: Say) -> tuple[Measur
     return found, f"the kept machine {kept[:12]}, measured {found.date}"
 
 
-def _figures(here: MeasuredMachine) -> dict[str, Figure]:
-    """Its figures, those of the CPU from products in float32, which is what is run."""
+def _figures(here: MeasuredMachine, tokens: list[float]) -> dict[str, Figure]:
+    """Its figures, those of the CPU from products in float32 at the tokens per expert that are run."""
     figures = here.applied({})[1]
     if here.recording is not None:
-        again = here.model_copy(update={"figures": figures_of(here.recording, "fp32").figures})
+        again = here.model_copy(update={"figures": figures_of(here.recording, "fp32", tokens).figures})
         figures = again.applied({})[1]
     if "cpu.vector_flop_per_s" not in figures or "dram.bandwidth_bytes_per_s" not in figures:
         raise PlanError("This machine's memory and products could not be measured, so nothing can be predicted for it.")
@@ -215,7 +216,7 @@ def _warnings(found: Evaluation, here: MeasuredMachine, has_gpu: bool) -> tuple[
     if found.reasons:
         said.append("The plan does not fit its own system: " + " ".join(found.reasons))
     if not has_gpu:
-        said.append("torch with a GPU is not here: experts of every domain run on the CPU, in float32.")
+        said.append("No GPU was measured here through torch: experts of every domain run on the CPU, in float32.")
     said += [f.sentence for f in _costly(here)]
     return tuple(said)
 

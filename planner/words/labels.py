@@ -13,6 +13,7 @@ LABELS: dict[str, tuple[str, str]] = {
     "system.dimm": ("Memory module instead", ""),
     "system.chassis": ("Chassis instead", ""),
     "system.calibration": ("Calibration", ""),
+    "system.measured": ("Measured machine", ""),
     "workload.preset": ("Preset", ""),
     "workload.batch": ("Batch", "sequences"),
     "workload.prompt_tokens": ("Prompt tokens", "tokens"),

@@ -88,7 +88,7 @@ class FakeTorch:
     """The part of torch that the probe and the rehearsal use."""
 
     __version__ = "stand-in"
-    bfloat16, float8_e4m3fn, float32, uint8 = 2, 1, 4, 1  # a number format is its width
+    bfloat16, float16, float8_e4m3fn, float32, uint8 = 2, 2, 1, 4, 1  # a number format is its width
 
     def __init__(self, truth: type[Truth] = Truth) -> None:
         self.truth, self.host_s, self.device_s = truth, 0.0, 0.0

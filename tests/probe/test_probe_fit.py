@@ -69,3 +69,12 @@ def test_latency_and_rate_of_a_link(latency, rate):
     sizes = (4096.0, 65_536.0, 2.0**20, 2.0**24, 2.0**28)
     found = laws.line(sizes, [latency + size / rate for size in sizes])
     assert found.values == pytest.approx((latency, rate), rel=0.05)
+
+
+def test_the_points_that_count_decide_between_two_curves():
+    slow, fast = cpu_seconds(10e9, 2e11, 1.0), cpu_seconds(40e9, 2e11, 1.0)
+    mixed = [fast[0], *slow[1:]]
+    law = laws.cpu_law(TOKENS, 4 * WEIGHTS, WEIGHTS)
+    assert laws.fit(law, LOW, HIGH, mixed).values[0] == pytest.approx(10e9, rel=0.1)
+    first = laws.fit(law, LOW, HIGH, mixed, [1.0, *[0.02] * (len(TOKENS) - 1)])
+    assert first.values[0] == pytest.approx(40e9, rel=0.1)

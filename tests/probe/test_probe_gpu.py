@@ -121,3 +121,13 @@ def test_a_torch_without_gpu_is_said(monkeypatch):
     run = run_module._Run(lambda _: None)
     assert run_module._gpu(run, torch, True) is None
     assert run.gaps["GPU"] == "torch sees no GPU"
+
+
+def test_silicon_without_bf16_is_held_against_its_fp16_rate(monkeypatch):
+    class Turing(Truth):
+        name, flop_per_s, read_bytes_per_s = "Tesla T4", 40e12, 240e9
+
+    machine = measured_machine(recorded(FakeTorch(Turing), monkeypatch))
+    assert machine.parts["gpu"] == "t4-16gb"
+    assert machine.figures["gpu.compute_efficiency_max"].value == pytest.approx(40e12 / 65e12, rel=0.1)
+    assert "gpu.bf16_flop_per_s" not in machine.figures

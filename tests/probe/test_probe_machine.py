@@ -158,6 +158,7 @@ BAD = {
     "a part that is no device": json.dumps({**GOOD, "parts": {"gpu": "../x"}}).encode(),
     "a part of another kind": json.dumps({**GOOD, "parts": {"gpu": "xeon-8470"}}).encode(),
     "two lines in its name": json.dumps({**GOOD, "name": "a\nb"}).encode(),
+    "a terminal's escape in a source": json.dumps(GOOD).replace("timed", "\\u001b[2J").encode(),
     "newer": json.dumps({**GOOD, "schema_version": 2}).encode(),
     "too large": b" " * (LARGEST_BYTES + 1),
 }  # fmt: skip

@@ -38,7 +38,7 @@ def test_error_on_this_machine_is_reported_and_no_unit_is_mistaken(capsys, tmp_p
     """In a process whose BLAS has one thread: on a busy machine several of them wait for each other."""
     flags = ["--model", SMALL, "--system", "desktop-rtx4090", "--policy", "cpu-experts", "--batch", "8"]
     ran = subprocess.run(
-        [sys.executable, "-m", "planner", "rehearse", *flags, "--seconds", "2", "--json"],
+        [sys.executable, "-m", "planner", "rehearse", *flags, "--seconds", "1", "--json"],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "TIERLINE_DATA": str(tmp_path)},
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
