@@ -39,9 +39,8 @@ def fit(
 ) -> Fit:
     """Coefficients between ``low`` and ``high`` (all above zero): damped, reweighted Gauss-Newton steps on logarithms.
 
-    ``law`` maps [rows, coefficients] to seconds [rows, points]; ``seconds`` are the measured ones, [points], ``weights``
-    how much each counts. The laws have corners, and so several valleys: the search starts from the best few points of
-    a coarse grid.
+    ``law`` maps [rows, coefficients] to seconds [rows, points]; ``seconds`` are measured, [points], ``weights``
+    how much each counts. The laws have corners, and so several valleys: several starts are tried.
     """
     bottom, top, target = np.log(low), np.log(high), np.log(seconds)
 

@@ -75,6 +75,8 @@ def test_the_points_that_count_decide_between_two_curves():
     slow, fast = cpu_seconds(10e9, 2e11, 1.0), cpu_seconds(40e9, 2e11, 1.0)
     mixed = [fast[0], *slow[1:]]
     law = laws.cpu_law(TOKENS, 4 * WEIGHTS, WEIGHTS)
-    assert laws.fit(law, LOW, HIGH, mixed).values[0] == pytest.approx(10e9, rel=0.1)
-    first = laws.fit(law, LOW, HIGH, mixed, [1.0, *[0.02] * (len(TOKENS) - 1)])
-    assert first.values[0] == pytest.approx(40e9, rel=0.1)
+    first = [1.0, *[0.02] * (len(TOKENS) - 1)]
+    alike, weighed = (laws.fit(law, LOW, HIGH, mixed, w).values for w in (None, first))
+    at = [float(law(np.array([values]))[0, 0]) for values in (alike, weighed)]
+    assert at[0] > 2 * fast[0]
+    assert at[1] == pytest.approx(fast[0], rel=0.02)
