@@ -30,7 +30,7 @@ from planner.result import (
 )
 from planner.scenario import Scenario
 from planner.sensitivity import marginals
-from planner.uncertainty import intervals
+from planner.uncertainty import doubts, intervals
 
 
 def plan(
@@ -68,7 +68,7 @@ def plan(
         details=_details(found, found.fits and (with_marginals if with_schedule is None else with_schedule)),
         bound=bound(found) if with_marginals and found.ctx.machine.gpu else None,
         accuracy=told,
-        warnings=found.warnings,
+        warnings=(*(doubts(found) if told else ()), *found.warnings),
     )
 
 

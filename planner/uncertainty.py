@@ -14,7 +14,7 @@ from hardware import path_schema
 from planner import accuracy
 from planner.accuracy_case import beyond, regime_of, shape
 from planner.evaluate import Evaluation
-from planner.neighbours import nearest_runs
+from planner.neighbours import contradictions, nearest_runs
 from planner.next_measurement import suggestions
 from planner.ranges import Ranges
 from planner.result import AccuracyPart, AccuracyReport, Interval
@@ -33,7 +33,7 @@ PHASES: Mapping[str, tuple[str, bool]] = {
 }
 """Headline figure -> phase of the runs that tell its accuracy, and whether it falls as the rate rises."""
 MEASURED = "measured accuracy"
-NO_SILICON = "No silicon of this kind was measured: ranges come from the inputs alone, their coverage is unknown."
+NO_SILICON = "No silicon measured, coverage unknown: ranges come from the ranges of the inputs alone."
 
 
 def intervals(found: Evaluation, spread: Ranges) -> tuple[dict[str, Interval], AccuracyReport]:
@@ -75,6 +75,20 @@ def intervals(found: Evaluation, spread: Ranges) -> tuple[dict[str, Interval], A
         next_measurements=suggestions(spread, chosen.get("tpot_s"), found.figures().get("tpot_s"), regime),
         sentence=_sentence(regime, outside, parts),
     )
+
+
+def doubts(found: Evaluation) -> tuple[str, ...]:
+    """Sentences for a headline that a very similar measured run contradicts; drafted tokens were never measured so."""
+    regime, w = regime_of(found.ctx), found.ctx.scenario.workload
+    figures, prefill = found.figures(), found.prefill
+    if regime is None or prefill is None or w.draft_tokens:
+        return ()
+    rates = {
+        ("decode", "output tokens/s, request"): figures["tokens_per_s_user"],
+        ("decode", "output tokens/s, total"): figures["tokens_per_s_system"],
+        ("prefill", "input tokens/s, request"): found.ctx.new_prompt_tokens / prefill.prompt_s,
+    }
+    return contradictions(shape(found.ctx), regime, found.ctx.scenario.policy.engine, rates)
 
 
 def _floors(found: Evaluation) -> dict[str, float]:

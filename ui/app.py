@@ -46,6 +46,14 @@ def main(first: str = "plan") -> None:
             url_path="" if first == "policies" else "policies",
             help="What every policy places, moves and overlaps, and which is best for the open scenario.",
         ),
+        "accuracy": st.Page(
+            _accuracy,
+            title="Accuracy",
+            icon=":material/target:",
+            default=first == "accuracy",
+            url_path="" if first == "accuracy" else "accuracy",
+            help="Predictions beside published measurements: errors by kind, coverage, and where the plan stands.",
+        ),
         "claims": st.Page(
             _claims,
             title="Claims",
@@ -81,6 +89,13 @@ def _policies() -> None:
 
     with guard("showing this page"):
         policies.run()
+
+
+def _accuracy() -> None:
+    from ui.pages import accuracy
+
+    with guard("showing this page"):
+        accuracy.run()
 
 
 def _claims() -> None:

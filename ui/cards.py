@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from planner.result import Result
+from planner.words import sureness
 from planner.words.formats import (
     DASH,
     Quantity,
@@ -43,10 +44,22 @@ HELP = {
     "cost": "Machine time (price over life and busy share, or rent), electricity with PUE; split by time used.",
 }
 
+KEYS = ("ttft_s", "tpot_s", "tokens_per_s_system", "energy_j_per_output_token", "usd_per_million_output_tokens")
+
 
 def cards(result: Result) -> list[Card]:
     """The cards of a result, in their fixed order; without values where the plan does not fit."""
-    return [_ttft(result), _tpot(result), _throughput(result), _energy(result), _cost(result)]
+    made = [_ttft(result), _tpot(result), _throughput(result), _energy(result), _cost(result)]
+    return [_with_origin(card, result, key) for card, key in zip(made, KEYS, strict=True)]
+
+
+def _with_origin(card: Card, result: Result, key: str) -> Card:
+    """The help of a card says where its range comes from as well."""
+    parts = result.accuracy.parts if result.accuracy is not None else ()
+    part = next((part for part in parts if part.key == key), None)
+    if part is None or not card.span:
+        return card
+    return replace(card, help=f"{card.help} {sureness.interval_sentence(part)}")
 
 
 def _span(result: Result, key: str, value: float, factor: float = 1.0) -> tuple[str, tuple[float, float, float] | None]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from textwrap import wrap
 
 from planner.cli.output import columns
-from planner.result import Assumption, Cost, Headline, Memory, Result, Step
-from planner.words import names, outlook, verdict
+from planner.result import AccuracyReport, Assumption, Cost, Headline, Memory, Result, Step
+from planner.words import names, outlook, sureness, verdict
 from planner.words.findings import drafted_words, ordered
 from planner.words.formats import (
     PREFIXES,
@@ -26,7 +26,6 @@ from planner.words.formats import (
 
 _WIDTH = 100
 _MOST_ASSUMPTIONS = 12
-_ESTIMATE = "Estimate. Ranges come from the ranges of the inputs; they are not a measured accuracy."
 _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " "})
 
 
@@ -34,7 +33,9 @@ def report(result: Result) -> str:
     """The text of ``plan`` without ``--json``; plain spaces, at most about 100 columns."""
     blocks = [_opening(result)]
     if result.headline.fits:
-        blocks.append(_headline(result.headline))
+        blocks.append(_headline(result.headline, sureness.interval_title(result)))
+        if result.accuracy is not None:
+            blocks.append(_sureness(result.accuracy))
     if result.decode is not None:
         blocks.append(_step(result.decode))
     if result.memory is not None:
@@ -58,7 +59,7 @@ def _opening(result: Result) -> str:
             text += "" if said else _paragraph(f"- {reason}", "  ")
         changes = [change for change in (result.memory.changes if result.memory else ()) if change.fits]
         text += "".join(_paragraph(f"- Would fit: {change.text}", "  ") for change in changes)
-    text += _paragraph(_ESTIMATE if result.headline.fits else outlook(result))
+    text += _paragraph(f"Estimate. {sureness.outlook(result)}" if result.headline.fits else outlook(result))
     load = result.scenario.workload
     text += "\n" + columns(
         [
@@ -75,7 +76,7 @@ def _opening(result: Result) -> str:
     return text
 
 
-def _headline(head: Headline) -> str:
+def _headline(head: Headline, ranges: str) -> str:
     rows: list[tuple[str, str, str]] = []
 
     def row(label: str, key: str, show: Callable[[float], str], scale: Callable[[float], float] | None = None) -> None:
@@ -106,7 +107,16 @@ def _headline(head: Headline) -> str:
     row("cost of the load", "usd_per_month", lambda value: f"{dollars(value)} per month")
     row("systems needed", "systems_needed", count)
     rows.append(("bound by", names.bound(head.bound_by) if head.bound_by else "not known", ""))
-    return columns(rows, ("Headline", "estimate", "range of the inputs" if head.intervals else ""))
+    return columns(rows, ("Headline", "estimate", ranges))
+
+
+def _sureness(report: AccuracyReport) -> str:
+    """What the intervals rest on, the nearest measured run, and the measurement that would narrow them most."""
+    lines = [sureness.finding(report), sureness.range_sentence(report), sureness.neighbours_sentence(report)]
+    if report.next_measurements:
+        lines.append(f"Measure next: {sureness.next_sentence(report.next_measurements[0])}.")
+    shown = dict.fromkeys(lines)  # without any silicon two of them say the same
+    return "How sure is this\n" + "".join(_paragraph(f"- {line}", "  ") for line in shown)
 
 
 def _step(step: Step) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.words import findings, formats, labels, names, places
+from planner.words import findings, formats, labels, names, places, sureness
 from planner.words.verdict import outlook, verdict
 
-__all__ = ["findings", "formats", "labels", "names", "outlook", "places", "verdict"]
+__all__ = ["findings", "formats", "labels", "names", "outlook", "places", "sureness", "verdict"]

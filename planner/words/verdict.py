@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from planner.result import Change, MemoryItem, MemoryTier, Result
-from planner.words import names
+from planner.words import names, sureness
 from planner.words.formats import THIN, count, dollars, gigabytes, prefixed
 
 
@@ -116,6 +116,5 @@ def outlook(result: Result) -> str:
         return "No time, energy or cost is given for a plan that does not fit. It can be saved and shared as it is."
     text = "Estimate."
     if result.headline.intervals:
-        text += " Ranges come from the ranges of the inputs; they are not a measured accuracy."
-        text += " Bars run from half to twice the value."
+        text += f" {sureness.outlook(result)} Bars run from half to twice the value."
     return text

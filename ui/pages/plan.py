@@ -11,7 +11,7 @@ from ui import dialogs, engine, library, link, state
 from ui.guard import guard
 from ui.inputs import sidebar
 from ui.safe import md
-from ui.sections import ablation, head, memory, money, reports, rests, simulate, time, unfit, where
+from ui.sections import ablation, head, memory, money, reports, rests, simulate, sure, time, unfit, where
 
 _ASKED = "asked"
 
@@ -99,6 +99,8 @@ def _fits(result: Result, complete: bool) -> None:
         reports.show(result, complete)
         ablation.show(result)
     simulate.show(result)
+    with guard("showing how sure this is"):
+        sure.show(result, complete)
     with guard("showing the assumptions"):
         rests.show(result)
 

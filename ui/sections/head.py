@@ -23,7 +23,7 @@ def show(result: Result, complete: bool = True) -> None:
         st.html(f'<p class="tl-note-line">{escape(_small_line(result))}</p>{_saved_line()}')
         with st.container(key="working", gap=None):
             if not complete:
-                _wait((result.scenario_hash, result.engine_version, result.catalog_digest), result)
+                wait((result.scenario_hash, result.engine_version, result.catalog_digest), result)
     with right:
         buttons()
     more = result.warnings[WARNINGS_SHOWN:]
@@ -36,7 +36,7 @@ def show(result: Result, complete: bool = True) -> None:
 
 
 @st.fragment(run_every=0.8, key="ranges")
-def _wait(key: engine.Key, shown: Result) -> None:
+def wait(key: engine.Key, shown: Result) -> None:
     """Progress of what is still computed; shows more of the result as soon as it is there."""
     if engine.pending(key):
         if engine.is_newer(key, shown):

@@ -1,0 +1,75 @@
+"""A plan that a very similar measured run contradicts says so; one that agrees, or is unlike all of them, does not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from planner import neighbours
+from planner.accuracy import residuals
+
+UNIT = "output tokens/s, request"
+
+
+def _row() -> dict[str, object]:
+    """A decode run of one request that was predicted well."""
+    rows = [r for r in neighbours._rows() if (r["regime"], r["phase"], r["per"]) == ("cpu_experts", "decode", UNIT)]
+    return min(rows, key=lambda r: abs(float(r["log_ratio"])))
+
+
+def _said(rate_times: float, shape_times: float = 1.0, phase: str = "decode") -> tuple[str, ...]:
+    row = _row()
+    shape = {name: value * (shape_times if name == "batch" else 1.0) for name, value in row["shape"].items()}  # type: ignore[attr-defined]
+    rate = float(row["measured_tokens_per_s"]) * rate_times  # type: ignore[arg-type]
+    return neighbours.contradictions(shape, "cpu_experts", None, {(phase, UNIT): rate})
+
+
+def test_a_plan_that_agrees_is_not_doubted() -> None:
+    assert _said(1.0) == ()
+    assert _said(1.1) == ()
+
+
+@pytest.mark.parametrize("times", [0.02, 50.0])
+def test_a_plan_far_from_a_very_similar_run_is_doubted_with_both_figures(times: float) -> None:
+    (sentence,) = _said(times)
+    assert str(_row()["label"]).split(", ")[0] in sentence  # model and machine; two engines ran with this shape
+    assert "95 % band" in sentence
+
+
+def test_only_a_very_similar_run_of_the_same_kind_counts() -> None:
+    assert _said(50.0, shape_times=3.0) == ()
+    assert _said(50.0, phase="prefill") == ()
+    assert neighbours.contradictions({}, "cpu_experts", None, {("decode", UNIT): 1e9}) == ()
+
+
+def test_the_band_grows_with_what_the_shapes_differ_by() -> None:
+    """The least rate that is doubted is higher for a run that is a little less alike."""
+
+    def least(shape_times: float) -> float:
+        return next(t for t in (1.05**n for n in range(200)) if _said(t, shape_times))
+
+    assert least(1.0) < least(1.2)
+
+
+def test_apart_is_the_largest_ratio_of_the_same_quantities() -> None:
+    assert neighbours.apart({"a": 2.0, "b": 3.0}, {"a": 1.0, "b": 3.0}) == pytest.approx(math.log(2.0))
+    assert neighbours.apart({"a": 2.0}, {"b": 2.0}) == math.inf
+    assert neighbours.apart({"a": 0.0}, {"a": 1.0}) == math.inf
+
+
+def test_most_measured_runs_agree_with_themselves() -> None:
+    """The check is rare on what was measured: nine in ten runs do not contradict their own held-out prediction."""
+    by_id = {r.id: r for r in residuals()}
+    rows = [r for r in neighbours._rows() if r["phase"] in neighbours.FRESH]
+    doubted = [
+        r["id"]
+        for r in rows
+        if neighbours.contradictions(
+            r["shape"],
+            r["regime"],
+            r["family"],
+            {(r["phase"], r["per"]): r["measured_tokens_per_s"] * math.exp(-by_id[r["id"]].log_ratio)},
+        )
+    ]
+    assert len(doubted) <= 0.15 * len(rows)
