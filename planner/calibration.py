@@ -184,6 +184,15 @@ def engines() -> tuple[str, ...]:
     return tuple(sorted(f for f in shipped().families if f != GENERIC))
 
 
+def families(name: str | None) -> tuple[str, ...]:
+    """Engine families that a scenario with this calibration can name; those of the shipped one where it is not here."""
+    try:
+        own = get(name).families
+    except PlanError:
+        own = {}
+    return tuple(sorted({*engines(), *own} - {GENERIC}))
+
+
 def calibrated_figures(name: str | None, engine: str | None) -> Mapping[str, Figure]:
     """Figures of a scenario's calibration and engine family. Raises PlanError for an unknown one."""
     chosen = get(name)

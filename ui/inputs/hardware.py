@@ -6,39 +6,52 @@ from html import escape
 
 import streamlit as st
 
-from hardware import Figure, HardwareError, PathSpec, System, load_system, path_schema, systems
+from hardware import Figure, HardwareError, PathSpec, System, path_schema, systems
 from hardware.catalog import GROUPS
+from planner.context import machine_parts
+from planner.errors import PlanError
 from planner.fields import ScenarioError
+from planner.scenario import EXCHANGEABLE, Scenario
 from planner.words.formats import capital
 from ui import state, typed, units
+from ui.inputs import calibration, devices
 from ui.inputs.fields import caption, choice, mark
 
 OVERRIDES = "system.overrides"
+AS_THE_CATALOG: dict[str, object] = {
+    OVERRIDES: {},
+    "system.calibration": None,
+    **{f"system.{part}": None for part in EXCHANGEABLE},
+}
 
 
 def show() -> None:
     """The group in the sidebar."""
     entries = {entry.id: entry for entry in systems()}
-    overrides = state.current().system.overrides
+    chosen = state.current().system
+    edits = len(chosen.overrides) + len(chosen.parts) + (chosen.calibration is not None)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="group-hw"):
-        badge = f" :orange-badge[{len(overrides)} edited]" if overrides else ""
+        badge = f" :orange-badge[{edits} edited]" if edits else ""
         st.markdown(f"#### Hardware{badge}", width="content")
-        if overrides or any(path.startswith(OVERRIDES) for path in state.faults()):
+        if edits or any(path.startswith(OVERRIDES) for path in state.faults()):
             st.button("Reset", type="tertiary", icon=":material/undo:", key="reset-hw", on_click=_reset_all,
-                      help="Back to the catalog's figures.")  # fmt: skip
+                      help="Back to the catalog's system, figures and calibration.")  # fmt: skip
     choice(
         "system.id",
         list(entries),
         format_func=lambda value: entries[value].name if value in entries else str(value),
         label_visibility="collapsed",
         label="System",
-        on_choose=lambda value: {"system.id": value, OVERRIDES: {}},
-        more="Edited figures go back to the catalog's when another system is chosen.",
+        on_choose=lambda value: {"system.id": value, **AS_THE_CATALOG},
+        more="Edited figures, other devices and a calibration go when another system is chosen.",
     )
     try:
-        system = load_system(state.value("system.id"), overrides)
-    except HardwareError:
-        return  # the page says why; the choice stays open
+        system = machine_parts(state.current())
+    except (HardwareError, PlanError):
+        # The page says why; the choices stay open.
+        devices.show()
+        calibration.show()
+        return
     caption(system.sentence)
     _edits(system)
     if system.findings:
@@ -46,9 +59,11 @@ def show() -> None:
         with st.expander(f"{count} {'note' if count == 1 else 'notes'} on this system", key="fold-findings"):
             for finding in system.findings:
                 caption(finding)
+    devices.show()
     with st.expander("Devices, links and prices", key="fold-hw", on_change="rerun") as fold:
         if fold.open:
             _editor(system)
+    calibration.show()
 
 
 def _edits(system: System) -> None:
@@ -70,7 +85,7 @@ def _editor(system: System) -> None:
     groups = sorted({spec.group for spec in specs}, key=GROUPS.index)
     group = st.selectbox("Figures of", groups, key="hw-group", persist_state="session", help="Which figures to show.")
     everything = st.toggle("Also those that rarely matter", key="hw-all", persist_state="session")
-    base = load_system(system.id)
+    base = machine_parts(_without_edits())
     for spec in specs:
         if spec.group != group or not (everything or not spec.advanced or spec.path in system.edited):
             continue
@@ -127,8 +142,10 @@ def _typed(spec: PathSpec, before: str) -> None:
         return
     value = read * by.size
     try:
-        load_system(state.value("system.id"), {**state.current().system.overrides, spec.path: value})
+        machine_parts(state.current(), {spec.path: value})
         state.change({path: value})
+    except PlanError as error:
+        state.refuse(path, text, str(error))
     except HardwareError:
         low, high = (units.shown(edge, spec.unit, spec.path) for edge in (spec.lower, spec.upper))
         whole = "a whole number " if spec.integer else ""
@@ -144,5 +161,11 @@ def _reset(figure_path: str) -> None:
 
 
 def _reset_all() -> None:
-    state.change({OVERRIDES: {}})
+    state.change(AS_THE_CATALOG)
     state.forget_under(OVERRIDES)
+
+
+def _without_edits() -> Scenario:
+    """The open scenario with the figures that its devices and its calibration have by themselves."""
+    scenario = state.current()
+    return scenario.model_copy(update={"system": scenario.system.model_copy(update={"overrides": {}})})

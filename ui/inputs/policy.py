@@ -7,9 +7,10 @@ from functools import partial
 import streamlit as st
 
 from models import FORMATS
+from planner.calibration import families
 from planner.fields import ScenarioError, fields
 from planner.policies import Option, PolicyEntry, catalog
-from planner.words import labels
+from planner.words import labels, sureness
 from planner.words.formats import listing, trimmed
 from ui import state, typed
 from ui.inputs import losses
@@ -45,6 +46,7 @@ def show() -> None:
         number("policy.weight_bits", edited=edited["policy.weight_bits"], label="Expert bits")
     with right:
         choice("model.kv_format", edited=edited["model.kv_format"])
+    _engine(edited["policy.engine"])
     with st.expander("Where attention and the KV cache live", key="fold-places"):
         for name in ("attention_device", "kv_location", "prefill"):
             choice(f"policy.{name}", edited=edited[f"policy.{name}"])
@@ -56,6 +58,17 @@ def show() -> None:
                 _option(option)
             needs = listing([NEEDS.get(need, need) for need in entry.needs])
             caption(f"{entry.name} needs {needs}. Source: {entry.source}.")
+
+
+def _engine(edited: bool) -> None:
+    """The serving engine's family: its coefficients where it has some of its own, else the generic ones."""
+    choice(
+        "policy.engine",
+        [None, *families(state.value("system.calibration"))],
+        edited=edited,
+        format_func=lambda value: "Generic" if value is None else sureness.family(str(value)),
+        more="Each family has coefficients fitted on its own measured runs; generic stands for all others.",
+    )
 
 
 def _baseline() -> dict[str, object]:

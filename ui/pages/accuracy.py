@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from html import escape
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
 from planner import accuracy
@@ -104,8 +104,9 @@ def _filter(field: str, runs: Sequence[MeasuredRun]) -> str:
 def _finding(runs: Sequence[MeasuredRun]) -> str:
     if not runs:
         return "No run of this kind was measured; choose another."
-    missed = np.abs([run.error for run in runs])
-    half, most = float(np.median(missed)), float(np.quantile(missed, 0.9))
+    missed = [abs(run.error) for run in runs]
+    half = statistics.median(missed)
+    most = statistics.quantiles(missed, n=10, method="inclusive")[-1] if len(missed) > 1 else half
     groups = len({run.group for run in runs})
     return (
         f"{sureness.runs(len(runs))} {sureness.machines(groups)}: half are within {share(half)} of what was measured, "
