@@ -112,11 +112,12 @@ def _headline(head: Headline, ranges: str) -> str:
 
 def _sureness(report: AccuracyReport) -> str:
     """What the intervals rest on, the nearest measured run, and the measurement that would narrow them most."""
-    lines = [sureness.finding(report), sureness.range_sentence(report), sureness.neighbours_sentence(report)]
+    lines = [sureness.finding(report)]
+    if report.regime is not None:
+        lines += [sureness.range_sentence(report), sureness.neighbours_sentence(report)]
     if report.next_measurements:
         lines.append(f"Measure next: {sureness.next_sentence(report.next_measurements[0])}.")
-    shown = dict.fromkeys(lines)  # without any silicon two of them say the same
-    return "How sure is this\n" + "".join(_paragraph(f"- {line}", "  ") for line in shown)
+    return "How sure is this\n" + "".join(_paragraph(f"- {line}", "  ") for line in lines)
 
 
 def _step(step: Step) -> str:

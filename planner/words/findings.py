@@ -15,8 +15,9 @@ from planner.words.formats import (
     share,
     signed_percent,
     significant,
+    uncapital,
 )
-from planner.words.verdict import change_name, change_sentence, short_words, smallest_change, tightest, uncapital
+from planner.words.verdict import change_name, change_sentence, short_words, smallest_change, tightest
 
 PACE: dict[str, str] = {
     "attention": "Attention sets the pace: it is",

@@ -210,6 +210,14 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def uncapital(text: str) -> str:
+    """The text as it stands inside a sentence; GPU, KV, H100 and TriMoE keep their capitals."""
+    first = text.split(" ", 1)[0]
+    return (
+        text if any(c.isupper() or c.isdigit() for c in first[1:]) or len(first) == 1 else text[:1].lower() + text[1:]
+    )
+
+
 def shorten(text: str, limit: int = 40) -> str:
     """A text in one line and at most ``limit`` characters; cut at a word where there is one."""
     text = " ".join(str(text).split())

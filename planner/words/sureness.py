@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.result import AccuracyPart, AccuracyReport, Neighbour, NextMeasurement, Result
-from planner.words.formats import count, listing, share, significant, trimmed
+from planner.words.formats import capital, count, listing, share, significant, trimmed, uncapital
 from planner.words.names import HEADLINE
 
 REGIMES: dict[str, str] = {
@@ -78,11 +78,18 @@ def measured_on(part: AccuracyPart) -> str:
     )
 
 
-def comes_from(part: AccuracyPart) -> str:
-    """What an interval comes from, in a few words: measured accuracy, or the input that widens it most."""
-    if part.dominated_by == MEASURED:
-        return MEASURED
-    return "no input's range moves it" if part.dominated_by == "nothing" else f"range of {part.dominated_by}"
+def rests_on(part: AccuracyPart) -> str:
+    """What an interval rests on, for a line of a table: measured runs, or the input whose range widens it most."""
+    seen = measured_on(part)
+    if part.dominated_by == MEASURED and seen:
+        return seen
+    return f"{_inputs(part)}; measured: {seen}" if seen else _inputs(part)
+
+
+def _inputs(part: AccuracyPart) -> str:
+    if part.dominated_by == "nothing":
+        return "no input's range moves it"
+    return f"from the ranges of the inputs, {uncapital(part.dominated_by)} most of all"
 
 
 def interval_sentence(part: AccuracyPart) -> str:
@@ -90,12 +97,7 @@ def interval_sentence(part: AccuracyPart) -> str:
     seen = measured_on(part)
     if part.dominated_by == MEASURED and seen:
         return f"80 % interval from measured accuracy: {seen}."
-    ranges = (
-        "No input's range moves it"
-        if part.dominated_by == "nothing"
-        else f"Interval from the ranges of the inputs, {part.dominated_by} most of all"
-    )
-    return f"{ranges}; {seen}." if seen else f"{ranges}. {UNKNOWN}"
+    return f"{capital(_inputs(part))}; measured: {seen}." if seen else f"{capital(_inputs(part))}. {UNKNOWN}"
 
 
 def outlook(result: Result) -> str:
@@ -117,7 +119,7 @@ def interval_title(result: Result) -> str:
 def finding(report: AccuracyReport) -> str:
     """What the interval of TPOT rests on: the one sentence that leads."""
     part = next((part for part in report.parts if part.key == "tpot_s"), None)
-    return report.sentence if part is None else f"TPOT: {interval_sentence(part)}"
+    return report.sentence if part is None else f"TPOT: {uncapital(interval_sentence(part))}"
 
 
 def range_sentence(report: AccuracyReport) -> str:
@@ -125,7 +127,7 @@ def range_sentence(report: AccuracyReport) -> str:
     if report.regime is None:
         return UNKNOWN
     if report.in_validated_range:
-        return f"This scenario is inside the validated range ({regime(report.regime).lower()})."
+        return f"This scenario is inside the validated range ({uncapital(regime(report.regime))})."
     return f"This scenario is outside the validated range: {listing(list(report.beyond))}. Intervals are wider for it."
 
 

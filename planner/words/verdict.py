@@ -6,7 +6,7 @@ import re
 
 from planner.result import Change, MemoryItem, MemoryTier, Result
 from planner.words import names, sureness
-from planner.words.formats import THIN, count, dollars, gigabytes, prefixed
+from planner.words.formats import THIN, count, dollars, gigabytes, prefixed, uncapital
 
 
 def verdict(result: Result) -> str:
@@ -96,14 +96,6 @@ def change_sentence(change: Change) -> str:
 
 def _the(name: str) -> str:
     return name if name[:2].isupper() else uncapital(name)
-
-
-def uncapital(text: str) -> str:
-    """The text as it stands inside a sentence; GPU, KV, H100 and TriMoE keep their capitals."""
-    first = text.split(" ", 1)[0]
-    return (
-        text if any(c.isupper() or c.isdigit() for c in first[1:]) or len(first) == 1 else text[:1].lower() + text[1:]
-    )
 
 
 def _end(text: str) -> str:

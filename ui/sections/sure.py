@@ -30,7 +30,8 @@ def show(result: Result, complete: bool, title: str = "How sure is this") -> Non
             st.html('<p class="tl-quiet" role="status">Intervals are still being computed \u2026</p>')
             return
         say(sureness.finding(report))
-        _line(sureness.range_sentence(report))
+        if report.regime is not None:  # else the finding has said that nothing was measured
+            _line(sureness.range_sentence(report))
         st.html(_parts(result, report).html())
         if report.regime is not None:
             st.html(f'<p class="tl-quiet">{escape(ENDS)}</p>')
@@ -86,7 +87,7 @@ def _title(report: AccuracyReport) -> str:
 def _row(result: Result, part: AccuracyPart) -> Row:
     chosen = (result.headline.intervals or {}).get(part.key)
     cells = [_ends(result, part.key, ends) for ends in (chosen, part.measured, part.inputs)]
-    return Row(sureness.part_name(part.key), cells, sureness.interval_sentence(part))
+    return Row(sureness.part_name(part.key), cells, capital(sureness.rests_on(part)))
 
 
 def _ends(result: Result, key: str, ends: Interval | None) -> str:

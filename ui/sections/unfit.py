@@ -7,8 +7,8 @@ import streamlit as st
 from planner.fields import ScenarioError
 from planner.result import Change, Result
 from planner.words import findings
-from planner.words.formats import DASH, dollars, gb, significant
-from planner.words.verdict import change_name, uncapital
+from planner.words.formats import DASH, dollars, gb, significant, uncapital
+from planner.words.verdict import change_name
 from ui import state
 from ui.safe import md
 from ui.sections.common import Data, say, section
