@@ -11,8 +11,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from planner import calibration as kept
+from planner import measured_machines
 from planner.calibration import Calibration, Coefficient, engines
 from planner.errors import PlanError
+from planner.measured_machine import MeasuredFigure, MeasuredMachine
 from planner.scenario import PolicyChoice, Scenario, SystemChoice
 from tests.ui.conftest import html, texts
 from ui import address
@@ -101,6 +103,23 @@ def test_device_that_the_catalog_lacks_is_shown_and_the_page_stays(app: Open) ->
     assert scenario(at).system.gpu is None
 
 
+def test_measured_machine_that_is_kept_can_be_chosen_and_given_back(app: Open) -> None:
+    assert not [box for box in app().selectbox if box.key == "in.system.measured"]
+    figure = MeasuredFigure(value=0.7, low=0.6, high=0.8, source="timed")
+    machine = MeasuredMachine(
+        name="The one under the desk", engine_version="0", date="2026-01-01",
+        figures={"dram.read_efficiency": figure},
+    )  # fmt: skip
+    digest = measured_machines.register(machine)
+    at = app()
+    at.selectbox(key="in.system.measured").select(digest).run()
+    assert not at.exception
+    assert scenario(at).system.measured == digest
+    assert address.decode(at.query_params["s"]).system.measured == digest
+    at.button(key="reset-hw").click().run()
+    assert scenario(at).system.measured is None
+
+
 # --- engine and addresses ---------------------------------------------------------------------------------------------
 def test_serving_engine_is_one_of_the_fitted_families_or_generic(app: Open) -> None:
     at = app()
@@ -116,7 +135,7 @@ def test_serving_engine_is_one_of_the_fitted_families_or_generic(app: Open) -> N
 def test_addresses_carry_the_new_fields_and_old_ones_leave_them_unsaid() -> None:
     baseline = copy.deepcopy(address.BASELINE_1)
     full = Scenario(
-        system=SystemChoice(gpu="a", cpu="b", dimm="c", chassis="d", calibration="e" * 64),
+        system=SystemChoice(gpu="a", cpu="b", dimm="c", chassis="d", calibration="e" * 64, measured="f" * 64),
         policy=PolicyChoice(engine="vllm"),
     )
     assert address.decode(address.encode(full)) == full

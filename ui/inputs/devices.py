@@ -7,6 +7,7 @@ from functools import partial
 import streamlit as st
 
 from hardware import HardwareError, bills, devices
+from planner import measured_machines
 from planner.context import machine_parts
 from planner.errors import PlanError
 from planner.fields import ScenarioError, set_paths
@@ -20,11 +21,43 @@ NAMES = {"gpu": "GPU", "cpu": "CPU", "dimm": "Memory module", "chassis": "Chassi
 
 def show() -> None:
     """A drop-down for each part that can be exchanged, folded; what was exchanged is counted."""
-    given = state.current().system.parts
-    badge = f" :orange-badge[{len(given)}]" if given else ""
+    chosen = state.current().system
+    given = len(chosen.parts) + (chosen.measured is not None)
+    badge = f" :orange-badge[{given}]" if given else ""
     with st.expander(f"Devices of your own{badge}", key="fold-devices"):
         for part in EXCHANGEABLE:
             _choice(part)
+        _measured()
+
+
+def _measured() -> None:
+    """A machine that a probe measured, where one is kept here or a link names one."""
+    kept = measured_machines.known()
+    now = state.value("system.measured")
+    if not kept and now is None:
+        return
+    names = {digest: f"{machine.name}, measured {machine.date}" for digest, machine in kept.items()}
+    options = [None, *names, *([now] if now is not None and now not in names else [])]
+    key = "in.system.measured"
+    st.session_state[key] = now
+    mark(key, now is not None)
+    st.selectbox(
+        labels.label("system.measured"),
+        options,
+        key=key,
+        format_func=partial(_kept_name, names),
+        placeholder=_kept_name(names, None),
+        help=help_text("system.measured", "Its devices and figures take the place of the catalog's."),
+        on_change=_chosen,
+        args=("measured",),
+    )
+    show_fault("system.measured", _kept_name(names, now))
+
+
+def _kept_name(names: dict[str, str], digest: str | None) -> str:
+    if digest is None:
+        return "None: the catalog's figures"
+    return names.get(digest, f"Not on this machine: {digest[:12]}")
 
 
 def _choice(part: str) -> None:
@@ -62,8 +95,8 @@ def _name(known: dict[str, str], own: str, value: str | None) -> str:
     return known.get(value, value)
 
 
-def _chosen(part: str) -> None:
-    path = f"system.{part}"
+def _chosen(name: str) -> None:
+    path = f"system.{name}"
     value = st.session_state[f"in.{path}"]
     try:
         # A machine that cannot be put together is refused here; the last good one keeps computing.

@@ -21,6 +21,7 @@ OVERRIDES = "system.overrides"
 AS_THE_CATALOG: dict[str, object] = {
     OVERRIDES: {},
     "system.calibration": None,
+    "system.measured": None,
     **{f"system.{part}": None for part in EXCHANGEABLE},
 }
 
@@ -29,7 +30,8 @@ def show() -> None:
     """The group in the sidebar."""
     entries = {entry.id: entry for entry in systems()}
     chosen = state.current().system
-    edits = len(chosen.overrides) + len(chosen.parts) + (chosen.calibration is not None)
+    edits = len(chosen.overrides) + len(chosen.parts)
+    edits += (chosen.calibration is not None) + (chosen.measured is not None)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="group-hw"):
         badge = f" :orange-badge[{edits} edited]" if edits else ""
         st.markdown(f"#### Hardware{badge}", width="content")
