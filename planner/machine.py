@@ -72,6 +72,9 @@ class Gpu:
     serving_efficiency: float
     step_overhead_s: float
     sequence_overhead_s: float
+    kernel_launch_s: float
+    kernel_launch_eager_s: float
+    request_overhead_s: float
     captured_batch_max: float
 
     @property
@@ -234,6 +237,9 @@ def _gpu(f: Figures, system: System, nodes: int) -> Gpu | None:
         serving_efficiency=f("gpu.serving_efficiency"),
         step_overhead_s=f("gpu.step_overhead_s"),
         sequence_overhead_s=f("gpu.sequence_overhead_s"),
+        kernel_launch_s=f("gpu.kernel_launch_s"),
+        kernel_launch_eager_s=f("gpu.kernel_launch_eager_s"),
+        request_overhead_s=f("gpu.request_overhead_s"),
         captured_batch_max=f("gpu.captured_batch_max"),
     )
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 import models
 from planner.context import Context
 from planner.parallel import Layout, attention_ranks
-from planner.physics import collective
+from planner.physics import collective, launches
 from planner.physics import gpu as gpu_physics
 from planner.physics.operation import Array, Phase
 from planner.result import Lane, PartId
@@ -283,7 +283,8 @@ def add_overhead(ctx: Context, run: Pass, rows: Rows, layout: Layout, moe_extra_
     gpu = ctx.machine.gpu
     assert gpu is not None
     phase = run.phase("overhead")
-    # Prefill keeps the GPU busy for longer than a launch takes, so single kernels hide behind each other there.
+    # Prefill keeps the GPU busy for longer than a launch takes, so single kernels hide behind each other there;
+    # where it does not, serving holds the pass to the time of its launches.
     graphs = rows.prefill or ctx.scenario.policy.cuda_graphs
     # With data-parallel attention every GPU has its own share of the batch: graphs are captured for that, and its own
     # scheduler looks after that.
@@ -291,6 +292,8 @@ def add_overhead(ctx: Context, run: Pass, rows: Rows, layout: Layout, moe_extra_
     counted = 0 if rows.prefill else rows.tokens / schedulers
     each = gpu_physics.layer_overhead_s(gpu, counted, layout.tensor, graphs)
     seconds = np.full(ctx.layers, each) + np.asarray(ctx.work.is_moe, float) * moe_extra_s
+    if gpu.kernel_launch_s and graphs and not rows.prefill and counted <= gpu.captured_batch_max:
+        seconds = seconds + launches.captured_extra_s(ctx, gpu.kernel_launch_s)
     phase.add("overhead", "overhead", "overhead", seconds)
     engine = gpu.step_overhead_s + gpu.sequence_overhead_s * rows.sequences / schedulers
     if engine > 0:  # between two passes: scheduling, sampling, input preparation
