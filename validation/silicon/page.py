@@ -35,8 +35,8 @@ def markdown(stored: dict[str, Any]) -> str:
         f"{mapping.SATURATED_S:g} s. All errors are |predicted / measured - 1| in percent, **with the row's "
         "architecture left out of every fit** (DeepSeek-R1 and -V3 are one).",
         "",
-        "| quantity | target | as served, held out | signed median | passes alone | catalog's figures, as served | "
-        "catalog's figures, passes alone | aiconfigurator 0.12.0 (every second row, 92 % answered) |",
+        "| quantity | target | as served, held out | signed median | passes alone | shipped calibration, as served | "
+        "shipped calibration, passes alone | aiconfigurator 0.12.0 (every second row, 92 % answered) |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for key, alone in (("tpot", "step_alone"), ("ttft", "prompt_alone")):
@@ -55,7 +55,7 @@ def markdown(stored: dict[str, Any]) -> str:
         *_noise(stored["noise"]),
         "## By architecture, engine and GPU",
         "",
-        "Held out as above; *before* is the plan's own answer with the catalog's figures. Signed: median of "
+        "Held out as above; *before* is the plan's own answer with the shipped calibration. Signed: median of "
         "predicted / measured - 1.",
         "",
         "| architecture | engine | GPU | rows | TPOT | signed | TPOT before | TTFT | signed | TTFT before |",
