@@ -49,10 +49,7 @@ def intervals(found: Evaluation, spread: Ranges) -> tuple[dict[str, Interval], A
         given = spread.intervals.get(key)
         around = None if regime is None else _measured(regime, key, engine, bool(outside))
         seen = None if around is None else _times(value, around, PHASES[key][1])
-        both = [ends for ends in (given, seen) if ends is not None]
-        if both:
-            ends = min(low for low, _ in both), max(high for _, high in both)
-            chosen[key] = _possible(ends, key, value, floors)
+        chosen.update(_joined(key, value, given, seen, floors))
         parts.append(
             AccuracyPart(
                 key=key,
@@ -75,6 +72,19 @@ def intervals(found: Evaluation, spread: Ranges) -> tuple[dict[str, Interval], A
         next_measurements=suggestions(spread, chosen.get("tpot_s"), found.figures().get("tpot_s"), regime),
         sentence=_sentence(regime, outside, parts),
     )
+
+
+def _joined(
+    key: str, value: float, given: Interval | None, seen: Interval | None, floors: Mapping[str, float]
+) -> dict[str, Interval]:
+    """The wider of both at each end, within the floors; cheaper parts or power are no matter of time, and stay."""
+    if key.startswith("usd") and seen is not None:
+        seen = _possible(seen, key, value, floors)
+    both = [ends for ends in (given, seen) if ends is not None]
+    if not both:
+        return {}
+    ends = min(low for low, _ in both), max(high for _, high in both)
+    return {key: ends if key.startswith("usd") else _possible(ends, key, value, floors)}
 
 
 def doubts(found: Evaluation) -> tuple[str, ...]:

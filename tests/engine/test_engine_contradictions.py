@@ -8,6 +8,7 @@ import pytest
 
 from planner import neighbours
 from planner.accuracy import residuals
+from planner.uncertainty import _joined
 
 UNIT = "output tokens/s, request"
 
@@ -73,3 +74,12 @@ def test_most_measured_runs_agree_with_themselves() -> None:
         )
     ]
     assert len(doubted) <= 0.15 * len(rows)
+
+
+def test_floors_of_time_do_not_hide_what_cheaper_parts_would_save() -> None:
+    floors = {"decode": 0.8, "prefill": 0.8}
+    cost = "usd_per_million_output_tokens"
+    assert _joined(cost, 10.0, (5.0, 12.0), None, floors) == {cost: (5.0, 12.0)}
+    assert _joined(cost, 10.0, (9.0, 12.0), (2.0, 11.0), floors) == {cost: (8.0, 12.0)}
+    assert _joined("tpot_s", 1.0, (0.5, 1.5), (0.2, 1.2), floors) == {"tpot_s": (0.8, 1.5)}
+    assert _joined("tpot_s", 1.0, None, None, floors) == {}

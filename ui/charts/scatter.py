@@ -38,7 +38,7 @@ class Band:
 FACTORS = (Band(1 / 2, 2.0, "\u00d72"), Band(1 / 1.25, 1.25, "\u00d71.25"))
 
 
-def figure(runs: Sequence[MeasuredRun], bands: Iterable[Band], near: Iterable[str], pen: Ink) -> Spec:
+def figure(runs: Sequence[MeasuredRun], bands: Sequence[Band], near: Iterable[str], pen: Ink) -> Spec:
     """Runs as points by kind; ``near`` are ids of the open scenario's neighbours, which get a ring."""
     low, high = _ends(runs)
     traces = [_band(band, low, high, pen) for band in bands]
@@ -70,7 +70,7 @@ def figure(runs: Sequence[MeasuredRun], bands: Iterable[Band], near: Iterable[st
             margin={"l": 56, "r": 12, "t": 12, "b": 48},
             xaxis=axis(pen, **scale, title={"text": "measured, tokens/s", **title}),
             yaxis=axis(pen, **scale, title={"text": "predicted, tokens/s", **title}),
-            annotations=[_name(band, low, high, pen, 0.1 + 0.08 * index) for index, band in enumerate(bands)],
+            annotations=[_name(band, low, high, pen) for band in bands[:1]],  # those inside it are named beside
         ),
     }
 
@@ -94,12 +94,12 @@ def _band(band: Band, low: float, high: float, pen: Ink) -> Spec:
     }  # fmt: skip
 
 
-def _name(band: Band, low: float, high: float, pen: Ink, place: float) -> Spec:
-    """The band's name at its upper edge, ``place`` of the way from left to right."""
-    at = low * (high / low) ** place
+def _name(band: Band, low: float, high: float, pen: Ink) -> Spec:
+    """The band's name under its lower edge, far right, where runs are few."""
+    at = low * (high / low) ** 0.97
     return {
-        "x": math.log10(at), "y": math.log10(at * band.high), "xref": "x", "yref": "y", "text": band.name,
-        "showarrow": False, "xanchor": "right", "yanchor": "bottom", "font": {"size": 13, "color": pen.muted},
+        "x": math.log10(at), "y": math.log10(at * band.low), "xref": "x", "yref": "y", "text": band.name,
+        "showarrow": False, "xanchor": "center", "yanchor": "top", "font": {"size": 13, "color": pen.muted},
     }  # fmt: skip
 
 

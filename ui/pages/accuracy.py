@@ -155,7 +155,7 @@ def _csv(runs: Sequence[MeasuredRun]) -> str:
 # --- errors by kind ---------------------------------------------------------------------------------------------------
 def _cells() -> None:
     rows = [_row(cell) for cell in _table()]
-    head_ = ["Kind and phase", "Runs / machines", "Median, %", "p75, %", "p90, %", "Bar, %", "Inside, %"]
+    head_ = ["Kind and phase", "Runs / groups", "Median, %", "p75, %", "p90, %", "Bar, %", "Inside, %"]
     table = Table("Errors by kind", head_, rows, stacked=True)
     missed = sum(bool(row.badge) for row in rows)
     with section("Errors by kind", "cells", [Data("Errors by kind", "tierline-errors.csv", None, table.csv)]):
@@ -163,9 +163,9 @@ def _cells() -> None:
         say(f"{barred - missed} of {barred} kinds with a bar reach it; those that do not are marked, none is left out.")
         st.html(table.html())
         st.caption(
-            "Absolute error of tokens/s, predicted / measured \u2212 1. Bar: median and 90th percentile that a very "
-            "good planner was expected to reach on machines never fitted. Inside: share of the runs in an 80 % "
-            f"interval made without their machine. {NOISE}"
+            "Absolute error of tokens/s, predicted / measured \u2212 1. Groups: machines or experiments. Bar: median and "
+            "90th percentile that a very good planner was expected to reach on machines never fitted. "
+            f"Inside: share of the runs in an 80 % interval made without their machine. {NOISE}"
         )
 
 
