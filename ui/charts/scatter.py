@@ -95,8 +95,8 @@ def _band(band: Band, low: float, high: float, pen: Ink) -> Spec:
 
 
 def _name(band: Band, low: float, high: float, pen: Ink) -> Spec:
-    """The band's name under its lower edge, far right, where runs are few."""
-    at = low * (high / low) ** 0.97
+    """The band's name under its lower edge, where runs are few."""
+    at = low * (high / low) ** 0.88
     return {
         "x": math.log10(at), "y": math.log10(at * band.low), "xref": "x", "yref": "y", "text": band.name,
         "showarrow": False, "xanchor": "center", "yanchor": "top", "font": {"size": 13, "color": pen.muted},

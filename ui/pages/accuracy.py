@@ -163,8 +163,8 @@ def _cells() -> None:
         say(f"{barred - missed} of {barred} kinds with a bar reach it; those that do not are marked, none is left out.")
         st.html(table.html())
         st.caption(
-            "Absolute error of tokens/s, predicted / measured \u2212 1. Groups: machines or experiments. Bar: median and "
-            "90th percentile that a very good planner was expected to reach on machines never fitted. "
+            "Absolute error of tokens/s, predicted / measured \u2212 1. Groups: machines or experiments. Bar: median "
+            "and 90th percentile that a very good planner was expected to reach on machines never fitted. "
             f"Inside: share of the runs in an 80 % interval made without their machine. {NOISE}"
         )
 
