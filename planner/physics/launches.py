@@ -3,10 +3,10 @@
 A decoder layer of the plainest kind (grouped-query attention, 16-bit or weight-only formats, no shared expert) runs 13
 kernels in today's engines; latent attention, an index over the cache, linear attention, normed queries and keys,
 shared experts and products of 8-bit activations (each preceded by its quantisation) add to them. Counted by hand from
-the structure of a layer as engines usually fuse it, not profiled; an engine may launch more or fewer. In a captured graph a
-further kernel costs its dispatch (``gpu.kernel_launch_s``); a pass that is launched kernel by kernel, as prefill
-passes are, lasts no less than the host takes for all of them (``gpu.kernel_launch_eager_s``). Both are 0 unless a
-calibration states them.
+the structure of a layer as engines usually fuse it, not profiled; an engine may launch more or fewer. In a captured
+graph a further kernel costs its dispatch (``gpu.kernel_launch_s``); a pass that is launched kernel by kernel, as
+prefill passes are, lasts no less than the host takes for all of them (``gpu.kernel_launch_eager_s``). Both are 0
+unless a calibration states them.
 """
 
 from __future__ import annotations

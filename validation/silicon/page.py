@@ -126,8 +126,8 @@ def _limits() -> list[str]:
     return [
         "## What is known to be wrong",
         "",
-        "* Qwen3-235B on vLLM 0.12 takes twice as long per token as the model says, nearly the same at every batch. The "
-        "cause was not found; an untuned expert kernel of that release would look like this.",
+        "* Qwen3-235B on vLLM 0.12 takes twice as long per token as the model says, nearly the same at every batch. "
+        "The cause was not found; an untuned expert kernel of that release would look like this.",
         "* DeepSeek-R1 on SGLang is predicted too slow throughout; gpt-oss-120b on vLLM waits less for its first token "
         "than figures from the other architectures say.",
         "* Some rows with 512 clients report a TPOT that only a few running requests can have.",
