@@ -23,19 +23,13 @@ def memory_record(found: Evaluation) -> Memory | None:
     if ready is None:
         return None
     w = ctx.scenario.workload
-
-    def at(batch: int, context: int) -> bool:
-        scenario = _with(ctx.scenario, _lengths(ctx.scenario, batch, context))
-        checked = evaluate(scenario, stop_at="memory")
-        return checked.ready is not None and fits(checked.ready.ledger)
-
     context = w.prompt_tokens + w.output_tokens
     ledger = ready.ledger
     short = max(ledger, key=lambda t: t.short_bytes)
-    batch_limit = largest(lambda b: at(b, context), LARGEST_BATCH)
+    batch_limit = largest_batch(ctx.scenario)
     # Output at least one token, prompt at least one: the shortest context is two tokens.
     limit = max(ctx.arch.max_context_tokens or LARGEST_CONTEXT, context)
-    context_limit = largest(lambda c: at(w.batch, max(c, 2)), min(limit, LARGEST_CONTEXT))
+    context_limit = largest(lambda c: _fits_at(ctx.scenario, w.batch, max(c, 2)), min(limit, LARGEST_CONTEXT))
     return Memory(
         tiers=tuple(t.record() for t in ledger),
         first_unfit=_unfit(short) if short.short_bytes > 0 else None,
@@ -43,6 +37,17 @@ def memory_record(found: Evaluation) -> Memory | None:
         largest_context_tokens=context_limit,
         changes=_changes(found, batch_limit, context_limit) if short.short_bytes > 0 else (),
     )
+
+
+def largest_batch(scenario: Scenario) -> int:
+    """Largest batch that fits at the scenario's context, 0 if none. Errors as evaluate."""
+    context = scenario.workload.prompt_tokens + scenario.workload.output_tokens
+    return largest(lambda batch: _fits_at(scenario, batch, context), LARGEST_BATCH)
+
+
+def _fits_at(scenario: Scenario, batch: int, context: int) -> bool:
+    checked = evaluate(_with(scenario, _lengths(scenario, batch, context)), stop_at="memory")
+    return checked.ready is not None and fits(checked.ready.ledger)
 
 
 def _lengths(scenario: Scenario, batch: int, context: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Predictions of measured runs, through the one door of the engine."""
+"""Predictions of measured runs: the figures of a plan, without the advice and the ranges that a page shows with it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from hardware import HardwareError
 from models import ModelError
-from planner import plan
+from planner.advice import largest_batch
 from planner.errors import PlanError
-from planner.result import Result
+from planner.evaluate import evaluate
 from planner.scenario import Scenario, Workload
 from validation.measured.machine import LEAST_RESERVE_BYTES, UnmappableError
 from validation.measured.mapping import Mapped, mapped
@@ -49,51 +49,65 @@ def predict(run: Run) -> tuple[Prediction, Fitted | None]:
         found = fitted(mapped(run))
         if found.reason:
             return Prediction(None, reason=found.reason, notes=found.notes), found
-        result = planned(found.scenario.canonical_json())
-        head = result.headline
-        assert result.prefill is not None and head.tpot_s is not None
-        rate = in_unit(run, head.model_dump(), result.prefill.prompt_s, found.scenario.workload)
+        made = planned(found.scenario.canonical_json())
         running = found.scenario.workload.batch
-        return Prediction(rate, head.ttft_s, head.tpot_s, head.bound_by or "", running, notes=found.notes), found
+        rate = in_unit(run, made.figures, made.prompt_s, found.scenario.workload)
+        ttft_s, tpot_s = made.figures["ttft_s"], made.figures["tpot_s"]
+        return Prediction(rate, ttft_s, tpot_s, made.bound_by, running, notes=found.notes), found
     except (UnmappableError, PlanError, HardwareError, ModelError) as error:
         return Prediction(None, reason=str(error)), None
 
 
+@dataclass(frozen=True)
+class Made:
+    """What a plan's headline is made of, without the advice and the ranges around it."""
+
+    reasons: tuple[str, ...]
+    figures: Mapping[str, float]
+    prompt_s: float = 0.0
+    bound_by: str = ""
+
+    @property
+    def fits(self) -> bool:
+        return not self.reasons
+
+
 @lru_cache(maxsize=4096)
-def planned(text: str) -> Result:
-    """The plan of a scenario given as its canonical JSON: identical scenarios are planned once."""
-    return plan(Scenario.model_validate_json(text), with_ranges=False, with_marginals=False)
+def planned(text: str) -> Made:
+    """The figures of a scenario given as its canonical JSON: identical scenarios are evaluated once."""
+    found = evaluate(Scenario.model_validate_json(text))
+    if not found.fits:
+        return Made(found.reasons or ("does not fit",), {})
+    assert found.prefill is not None and found.decode is not None
+    prompt_s = found.prefill.prompt_s + found.prefill.extra_s
+    return Made((), found.figures(), prompt_s, found.decode.step.bound_by)
 
 
 def fitted(found: Mapped) -> Fitted:
     """Make the scenario fit as its run did: as many requests at once as the KV cache allows, then narrower weights."""
     scenario, notes = found.scenario, list(found.assumed)
-    result = planned(scenario.canonical_json())
-    if not result.headline.fits and not _room(result):
+    made = planned(scenario.canonical_json())
+    room = 0 if made.fits else largest_batch(scenario)
+    if not made.fits and not room:
         scenario = _with_figure(scenario, "gpu.reserve_bytes", LEAST_RESERVE_BYTES)
-        result = planned(scenario.canonical_json())
+        made = planned(scenario.canonical_json())
+        room = 0 if made.fits else largest_batch(scenario)
     asked = scenario.workload.batch
-    if not result.headline.fits and 0 < _room(result) < asked:
-        batch = _room(result)
-        workload = scenario.workload.model_copy(update={"batch": batch})
+    if not made.fits and 0 < room < asked:
+        workload = scenario.workload.model_copy(update={"batch": room})
         scenario = scenario.model_copy(update={"workload": workload})
-        result = planned(scenario.canonical_json())
-        notes.append(f"{batch:,} of {asked:,} requests run at once: more KV cache does not fit")
+        made = planned(scenario.canonical_json())
+        notes.append(f"{room:,} of {asked:,} requests run at once: more KV cache does not fit")
     for narrower in NARROWER:
-        if result.headline.fits or found.regime == "all_gpu":
+        if made.fits or found.regime == "all_gpu":
             break
         model = scenario.model.model_copy(update={"weight_format": narrower})
         tried = scenario.model_copy(update={"model": model})
-        result = planned(tried.canonical_json())
-        if result.headline.fits:
+        made = planned(tried.canonical_json())
+        if made.fits:
             scenario = tried
             notes.append(f"GPU part stored as {narrower}, the widest that fits")
-    reason = "" if result.headline.fits else "; ".join(result.headline.reasons) or "does not fit"
-    return Fitted(found.run, found.regime, scenario, tuple(notes), reason)
-
-
-def _room(result: Result) -> int:
-    return result.memory.largest_batch if result.memory else 0
+    return Fitted(found.run, found.regime, scenario, tuple(notes), "; ".join(made.reasons))
 
 
 def _with_figure(scenario: Scenario, path: str, value: float) -> Scenario:
