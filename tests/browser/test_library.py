@@ -30,9 +30,11 @@ def test_saved_scenario_is_found_copied_deleted_and_restored(visit: Callable[...
     expect(row).to_have_count(1)
     search.first.fill("")
     expect(entries(first, "Mixtral-8x7B on two H100")).to_have_count(1, timeout=PATIENCE_MS)
+    first.settle()
 
     row.get_by_role("button", name="Duplicate").click()
     expect(entries(first, "Kept <b>for</b>")).to_have_count(2, timeout=PATIENCE_MS)
+    first.settle()  # the rows below a new one still move
 
     row.filter(has_text="a note with").last.get_by_role("button", name="Delete").click()
     first.key("undo-bar").wait_for()
