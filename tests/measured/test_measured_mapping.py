@@ -102,3 +102,10 @@ def test_more_requests_than_the_cache_holds_wait() -> None:
     assert case is not None
     assert case.scenario.workload.batch == found.running < 20_000
     assert any("run at once" in note for note in found.notes)
+
+
+def test_an_early_engine_has_the_coefficients_of_its_generation() -> None:
+    early = replace(SERVED, system_version="vLLM 0.7.4")
+    assert mapped(early).scenario.policy.engine == "vllm-early"
+    assert mapped(SERVED).scenario.policy.engine == "vllm"
+    assert mapped(replace(SERVED, system_family="an engine of one's own")).scenario.policy.engine is None

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from planner.calibration import GENERIC, Coefficient
 from validation.measured.coefficients import CPU, FITTABLE, GPU, LINK, Fittable, of_regimes
+from validation.measured.families import COPIERS, EARLY, PAGEABLE
 from validation.measured.fit import Linear, Sample, fit, log_rate, solve, weights
 
 SETS = (GPU, CPU, LINK)
 LEAST_ROWS = 4
 """Runs that a family needs for coefficients of its own."""
-EARLY, PAGEABLE = "early", "pageable"
-COPIERS = ("ik_llama.cpp", "ktransformers", "llama.cpp", "sglang+kt-kernel")
-"""Engines that copy experts to the GPU from pageable or memory-mapped host memory."""
 MOVED = 0.02
 """A family states a figure of its own when it differs from the generic one by more."""
 

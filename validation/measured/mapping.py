@@ -12,6 +12,8 @@ from planner.fields import ScenarioError, validated
 from planner.fields.sentences import nearest
 from planner.scenario import Scenario
 from validation.measured import formats
+from validation.measured.coefficients import LINK
+from validation.measured.families import COPIERS, EARLY, PAGEABLE, family
 from validation.measured.machine import UnmappableError, device_of, system_fields
 from validation.measured.runs import Run
 
@@ -155,9 +157,20 @@ def _policy(run: Run, regime: str) -> dict[str, Any]:
     fields = _BY_REGIME.get(regime, _unknown)(run)
     if "eager" in run.software_mode:
         fields["cuda_graphs"] = False
-    if run.system_family in calibration.engines():
-        fields["engine"] = run.system_family
+    engine = engine_of(run, regime)
+    if engine is not None:
+        fields["engine"] = engine
     return fields
+
+
+def engine_of(run: Run, regime: str) -> str | None:
+    """The calibrated engine family that a run's engine is, or that of its kind; None for the generic one."""
+    own = family(run)
+    known = calibration.engines()
+    copies = regime in LINK and own in COPIERS and PAGEABLE in known
+    if copies and "pcie.copy_limit_bytes_per_s" not in calibration.shipped().families.get(own, {}):
+        return PAGEABLE
+    return own if own in known else EARLY if own.endswith(f"-{EARLY}") and EARLY in known else None
 
 
 def _unknown(run: Run) -> dict[str, Any]:
