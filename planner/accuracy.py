@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,6 +38,21 @@ class Residual:
     family: str
     group: str
     log_ratio: float
+
+
+@dataclass(frozen=True)
+class Missed:
+    """How far predictions were off: quantiles of the absolute errors, predicted / measured - 1."""
+
+    median: float
+    p75: float
+    p90: float
+
+
+def missed(errors: Sequence[float]) -> Missed:
+    """Quantiles of at least one error, signs left aside."""
+    size = np.abs(np.asarray(errors, float))
+    return Missed(*(float(np.quantile(size, share)) for share in (0.5, 0.75, 0.9)))
 
 
 @dataclass(frozen=True)
@@ -63,11 +78,17 @@ class Spread:
 
 
 @lru_cache(maxsize=1)
+def stored() -> Mapping[str, Any]:
+    """The file, read once: ``rows`` (one for each measured run) and ``shapes``."""
+    found: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
+    return found
+
+
+@lru_cache(maxsize=1)
 def residuals() -> tuple[Residual, ...]:
     """Held-out residuals of the shipped calibration."""
-    names = ("id", "regime", "phase", "family", "group", "log_ratio")
-    rows = json.loads(DATA.read_text(encoding="utf-8"))["rows"]
-    return tuple(Residual(**{name: row[name] for name in names}) for row in rows)
+    names = Residual.__dataclass_fields__
+    return tuple(Residual(**{name: row[name] for name in names}) for row in stored()["rows"])
 
 
 def spread(
@@ -92,7 +113,7 @@ def spread(
         if len(groups) >= LEAST_GROUPS:
             low, high = ends(chosen, coverage)
             wider = OUTSIDE if outside else 1.0
-            error = float(np.median([abs(math.expm1(-r.log_ratio)) for r in chosen]))
+            error = missed([math.expm1(-r.log_ratio) for r in chosen]).median
             return Spread(math.exp(wider * low), math.exp(wider * high), level, len(chosen), len(groups), error)
     return None
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 
-from planner.accuracy import DATA
+from planner.accuracy import stored
 from planner.context import Context
 
 REGIMES: Mapping[str, str] = {
@@ -60,7 +59,7 @@ def shape(ctx: Context) -> dict[str, float]:
 @lru_cache(maxsize=1)
 def measured_shapes() -> Mapping[str, Mapping[str, tuple[float, float]]]:
     """Least and largest of each quantity by "regime/phase" of the measured runs."""
-    raw = json.loads(DATA.read_text(encoding="utf-8"))["shapes"]
+    raw = stored()["shapes"]
     return {cell: {name: (ends[0], ends[1]) for name, ends in ranges.items()} for cell, ranges in raw.items()}
 
 

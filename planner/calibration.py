@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hardware import Figure, path_schema
+from planner.data_folder import folder
 from planner.errors import PlanError, unknown
 from planner.fields.sentences import shown
 
@@ -113,9 +112,7 @@ def shipped() -> Calibration:
 
 def directory() -> Path:
     """Where a person's calibrations are kept; made when the first one is."""
-    chosen = os.environ.get("TIERLINE_DATA", "").strip()
-    base = Path(chosen).expanduser() if chosen else platformdirs.user_data_path("tierline", appauthor=False)
-    return base.absolute() / FOLDER
+    return folder(FOLDER)
 
 
 def register(calibration: Calibration) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import zipfile
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import platformdirs
 
+from planner.data_folder import folder
 from planner.fields.sentences import shown
 from planner.loss_table import BITS, MAX_EXPERTS, MAX_LAYERS, LossTable, LossTableError, Provenance
 from planner.loss_table_io import write_whole
@@ -34,24 +33,20 @@ _LARGEST_BYTES = MAX_LAYERS * MAX_EXPERTS * len(BITS) * 8 + 10_000_000
 
 def directory() -> Path:
     """Where tables are kept; made when the first one is."""
-    chosen = os.environ.get("TIERLINE_DATA", "").strip()
-    base = Path(chosen).expanduser() if chosen else platformdirs.user_data_path("tierline", appauthor=False)
-    return base.absolute() / FOLDER
+    return folder(FOLDER)
 
 
 def register(table: LossTable) -> str:
     """Keep a table and return its digest; keeping it again does nothing. Raises LossTableError if a loss rises."""
     table.require_falling()
-    folder = directory()
-    path = folder / f"{table.digest}{SUFFIX}"
+    home = directory()
+    path = home / f"{table.digest}{SUFFIX}"
     if not path.is_file():
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            home.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             reason = error.strerror or error
-            raise LossTableError(
-                f"The folder for loss tables, {shown(str(folder))}, cannot be made: {reason}."
-            ) from None
+            raise LossTableError(f"The folder for loss tables, {shown(str(home))}, cannot be made: {reason}.") from None
         kept = json.dumps({**table.provenance.as_dict(), "surrogate": table.surrogate})
         buffer = io.BytesIO()
         np.savez(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from functools import lru_cache
 from pathlib import Path
 
-import platformdirs
-
+from planner.data_folder import folder
 from planner.errors import PlanError
 from planner.fields.sentences import shown
 from planner.loss_table_io import write_whole
@@ -20,9 +18,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 def directory() -> Path:
     """Where machines are kept; made when the first one is."""
-    chosen = os.environ.get("TIERLINE_DATA", "").strip()
-    base = Path(chosen).expanduser() if chosen else platformdirs.user_data_path("tierline", appauthor=False)
-    return base.absolute() / FOLDER
+    return folder(FOLDER)
 
 
 def register(machine: MeasuredMachine) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from planner.accuracy import DATA
+from planner.accuracy import stored
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class MeasuredRun:
     measured_tokens_per_s: float
     log_ratio: float
     per: str
+    shape: Mapping[str, float]
 
     @property
     def predicted_tokens_per_s(self) -> float:
@@ -38,5 +39,4 @@ class MeasuredRun:
 def measured_runs() -> tuple[MeasuredRun, ...]:
     """All of them, in the order of the file."""
     names = MeasuredRun.__dataclass_fields__
-    rows = json.loads(DATA.read_text(encoding="utf-8"))["rows"]
-    return tuple(MeasuredRun(**{name: row[name] for name in names}) for row in rows)
+    return tuple(MeasuredRun(**{name: row[name] for name in names}) for row in stored()["rows"])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
 
-from planner.accuracy import DATA, residuals, spread
+from planner.accuracy import residuals, spread
+from planner.measured_runs import MeasuredRun, measured_runs
 from planner.result import Neighbour
 
 MOST = 3
@@ -22,11 +20,6 @@ FRESH = ("decode", "prefill")
 """Phases whose rate a shape tells; end to end it also hangs on how a context splits into prompt and output."""
 
 
-@lru_cache(maxsize=1)
-def _rows() -> tuple[dict[str, Any], ...]:
-    return tuple(json.loads(DATA.read_text(encoding="utf-8"))["rows"])
-
-
 def distance(a: Mapping[str, float], b: Mapping[str, float]) -> float:
     """Root mean square of ln(a / b) over the quantities that both have; infinite without any."""
     shared = [name for name in a if name in b and a[name] > 0 and b[name] > 0]
@@ -37,25 +30,25 @@ def distance(a: Mapping[str, float], b: Mapping[str, float]) -> float:
 
 def nearest_runs(case: Mapping[str, float], regime: str, most: int = MOST) -> tuple[Neighbour, ...]:
     """The nearest measured runs of the regime, nearest first, one for each machine; those too far are left out."""
-    found: dict[str, tuple[float, dict[str, Any]]] = {}
-    for row in _rows():
-        if row["regime"] != regime or "shape" not in row:
+    found: dict[str, tuple[float, MeasuredRun]] = {}
+    for run in measured_runs():
+        if run.regime != regime:
             continue
-        far = distance(case, row["shape"])
-        if far <= WITHIN and far < found.get(row["group"], (math.inf, {}))[0]:
-            found[row["group"]] = (far, row)
-    chosen = sorted(found.values(), key=lambda item: (item[0], item[1]["id"]))[:most]
+        far = distance(case, run.shape)
+        if far <= WITHIN and (run.group not in found or far < found[run.group][0]):
+            found[run.group] = (far, run)
+    chosen = sorted(found.values(), key=lambda item: (item[0], item[1].id))[:most]
     return tuple(
         Neighbour(
-            id=row["id"],
-            label=row["label"],
+            id=run.id,
+            label=run.label,
             distance=far,
-            measured_tokens_per_s=row["measured_tokens_per_s"],
-            predicted_tokens_per_s=row["measured_tokens_per_s"] * math.exp(-row["log_ratio"]),
-            per=row["per"],
-            phase=row["phase"],
+            measured_tokens_per_s=run.measured_tokens_per_s,
+            predicted_tokens_per_s=run.predicted_tokens_per_s,
+            per=run.per,
+            phase=run.phase,
         )
-        for far, row in chosen
+        for far, run in chosen
     )
 
 
@@ -75,30 +68,30 @@ def contradictions(
     other machines' runs of the kind missed, widened by the factor that the shapes differ by.
     """
     found: dict[str, tuple[tuple[float, bool], str]] = {}
-    for row in _rows():
-        value = rates.get((row["phase"], row["per"]))
-        if row["regime"] != regime or row["phase"] not in FRESH or not value or "shape" not in row:
+    for run in measured_runs():
+        value = rates.get((run.phase, run.per))
+        if run.regime != regime or run.phase not in FRESH or not value:
             continue
-        far = apart(case, row["shape"])
-        rank = far, row["family"] != engine  # of runs as similar, the one on the plan's own engine
-        if far > ALIKE or rank >= found.get(row["phase"], ((math.inf, True), ""))[0]:
+        far = apart(case, run.shape)
+        rank = far, run.family != engine  # of runs as similar, the one on the plan's own engine
+        if far > ALIKE or rank >= found.get(run.phase, ((math.inf, True), ""))[0]:
             continue
         # Another engine than the plan's may differ by as much as engines do.
-        family = engine if engine == row["family"] else None
-        others = [r for r in residuals() if r.group != row["group"]]
-        around = spread(regime, row["phase"], family, among=others, coverage=BAND)
+        family = engine if engine == run.family else None
+        others = [r for r in residuals() if r.group != run.group]
+        around = spread(regime, run.phase, family, among=others, coverage=BAND)
         if around is None:
             continue
         low, high = value * around.low * math.exp(-far), value * around.high * math.exp(far)
-        measured = row["measured_tokens_per_s"]
+        measured = run.measured_tokens_per_s
         text = ""
         if not low <= measured <= high:
             text = (
-                f"This plan says {_plain(value)} {row['per'].split(',')[0]} in {row['phase']}; a very similar run "
-                f"measured {_plain(measured)} ({row['label']}, {row['id']}), outside the 95 % band ({_plain(low)} to "
+                f"This plan says {_plain(value)} {run.per.split(',')[0]} in {run.phase}; a very similar run "
+                f"measured {_plain(measured)} ({run.label}, {run.id}), outside the 95 % band ({_plain(low)} to "
                 f"{_plain(high)}): check both before relying on it."
             )
-        found[row["phase"]] = (rank, text)
+        found[run.phase] = (rank, text)
     return tuple(text for _, text in found.values() if text)
 
 

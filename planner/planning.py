@@ -187,6 +187,6 @@ def _prefill(found: Evaluation) -> Prefill | None:
         mode=p.mode,
         tokens_per_pass=p.tokens_per_pass,
         passes_per_prompt=p.passes_per_prompt,
-        prompt_s=p.prompt_s + p.extra_s,
+        prompt_s=p.alone_s,
         alternatives=p.alternatives,
     )

@@ -29,6 +29,11 @@ class PrefillTiming:
     pass_s: float = 0.0  # one pass of one prompt alone, launches apart
     launched_s: float = 0.0  # host time to launch a pass kernel by kernel: no pass is shorter
 
+    @property
+    def alone_s(self) -> float:
+        """One prompt alone on the machine, what is added to each prompt included."""
+        return self.prompt_s + self.extra_s
+
 
 @dataclass(frozen=True)
 class Serving:
@@ -125,7 +130,7 @@ def serve(ctx: Context, ready: Prepared, decode: Timing, prefill: PrefillTiming)
     request_s = ctx.machine.gpu.request_overhead_s if ctx.machine.gpu else 0.0
     per_request = (machine_s + w.output_tokens * tpot / w.batch) / steady
     return Serving(
-        ttft_s=prefill.prompt_s + prefill.extra_s + interleaved + request_s,
+        ttft_s=prefill.alone_s + interleaved + request_s,
         tpot_s=tpot,
         tokens_per_s_system=w.batch / tpot,
         tokens_per_s_end_to_end=w.output_tokens / per_request,

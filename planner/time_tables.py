@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from planner import loss_tables
+from planner.data_folder import folder
 from planner.fields.sentences import shown
 from planner.loss_table_io import write_whole
 from planner.time_table import TimeTable, TimeTableError
@@ -25,21 +25,19 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 def directory() -> Path:
     """Where tables are kept; made when the first one is."""
-    return loss_tables.directory().with_name(FOLDER)
+    return folder(FOLDER)
 
 
 def register(table: TimeTable) -> str:
     """Keep a table and return its digest; keeping it again does nothing."""
-    name, folder = digest(table), directory()
-    path = folder / f"{name}{SUFFIX}"
+    name, home = digest(table), directory()
+    path = home / f"{name}{SUFFIX}"
     if not path.is_file():
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            home.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             reason = error.strerror or error
-            raise TimeTableError(
-                f"The folder for time tables, {shown(str(folder))}, cannot be made: {reason}."
-            ) from None
+            raise TimeTableError(f"The folder for time tables, {shown(str(home))}, cannot be made: {reason}.") from None
         write_whole(path, table_bytes(table))
     return name
 

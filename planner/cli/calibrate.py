@@ -23,20 +23,12 @@ def run(command: str, arguments: list[str]) -> str:
 
     from planner import calibration
     from planner.loss_table_io import write_whole
-    from validation.measured.own import calibrated
+    from validation.measured.own import from_lines
     from validation.measured.reading import read_file
-    from validation.measured.report import row_of
-    from validation.measured.ship import samples
 
     path = Path(options.file)
     lines = tuple(read_file(path))
-    unusable = [
-        (line.id, line.problem or row_of(line).reason or "no tokens_per_s")
-        for line in lines
-        if line.run is None or not line.run.tokens_per_s
-    ]
-    usable = samples([line for line in lines if line.run is not None])
-    found = calibrated(usable, (options.name or path.stem)[:120], path.name)
+    found, unusable = from_lines(lines, (options.name or path.stem)[:120], path.name)
     kept = found.helps or options.accept
     digest = calibration.register(found.calibration) if kept else None
     if options.out is not None:

@@ -7,22 +7,22 @@ import math
 import pytest
 
 from planner import neighbours
-from planner.accuracy import residuals
+from planner.measured_runs import MeasuredRun, measured_runs
 from planner.uncertainty import _joined
 
 UNIT = "output tokens/s, request"
 
 
-def _row() -> dict[str, object]:
+def _row() -> MeasuredRun:
     """A decode run of one request that was predicted well."""
-    rows = [r for r in neighbours._rows() if (r["regime"], r["phase"], r["per"]) == ("cpu_experts", "decode", UNIT)]
-    return min(rows, key=lambda r: abs(float(r["log_ratio"])))
+    runs = [r for r in measured_runs() if (r.regime, r.phase, r.per) == ("cpu_experts", "decode", UNIT)]
+    return min(runs, key=lambda r: abs(r.log_ratio))
 
 
 def _said(rate_times: float, shape_times: float = 1.0, phase: str = "decode") -> tuple[str, ...]:
-    row = _row()
-    shape = {name: value * (shape_times if name == "batch" else 1.0) for name, value in row["shape"].items()}  # type: ignore[attr-defined]
-    rate = float(row["measured_tokens_per_s"]) * rate_times  # type: ignore[arg-type]
+    run = _row()
+    shape = {name: value * (shape_times if name == "batch" else 1.0) for name, value in run.shape.items()}
+    rate = run.measured_tokens_per_s * rate_times
     return neighbours.contradictions(shape, "cpu_experts", None, {(phase, UNIT): rate})
 
 
@@ -34,7 +34,7 @@ def test_a_plan_that_agrees_is_not_doubted() -> None:
 @pytest.mark.parametrize("times", [0.02, 50.0])
 def test_a_plan_far_from_a_very_similar_run_is_doubted_with_both_figures(times: float) -> None:
     (sentence,) = _said(times)
-    assert str(_row()["label"]).split(", ")[0] in sentence  # model and machine; two engines ran with this shape
+    assert _row().label.split(", ")[0] in sentence  # model and machine; two engines ran with this shape
     assert "95 % band" in sentence
 
 
@@ -61,19 +61,13 @@ def test_apart_is_the_largest_ratio_of_the_same_quantities() -> None:
 
 def test_most_measured_runs_agree_with_themselves() -> None:
     """The check is rare on what was measured: nine in ten runs do not contradict their own held-out prediction."""
-    by_id = {r.id: r for r in residuals()}
-    rows = [r for r in neighbours._rows() if r["phase"] in neighbours.FRESH]
+    fresh = [r for r in measured_runs() if r.phase in neighbours.FRESH]
     doubted = [
-        r["id"]
-        for r in rows
-        if neighbours.contradictions(
-            r["shape"],
-            r["regime"],
-            r["family"],
-            {(r["phase"], r["per"]): r["measured_tokens_per_s"] * math.exp(-by_id[r["id"]].log_ratio)},
-        )
+        r.id
+        for r in fresh
+        if neighbours.contradictions(r.shape, r.regime, r.family, {(r.phase, r.per): r.predicted_tokens_per_s})
     ]
-    assert len(doubted) <= 0.15 * len(rows)
+    assert len(doubted) <= 0.15 * len(fresh)
 
 
 def test_floors_of_time_do_not_hide_what_cheaper_parts_would_save() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ from streamlit.testing.v1 import AppTest
 from planner import calibration as kept
 from planner import measured_machines
 from planner.calibration import Calibration, Coefficient, engines
-from planner.errors import PlanError
 from planner.measured_machine import MeasuredFigure, MeasuredMachine
 from planner.scenario import PolicyChoice, Scenario, SystemChoice
 from tests.ui.conftest import html, texts
@@ -212,12 +210,6 @@ def test_runs_are_fitted_for_real_and_what_was_not_used_says_why() -> None:
     assert len(found.unusable) == 1
     assert "Nobody-Has-This" in found.unusable[0]
     assert found.own.calibration.name == "mine"
-
-
-def test_without_the_fitting_library_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(PlanError, match="scipy"):
-        calibration.fitted(RUNS, "mine.csv")
 
 
 def test_calibration_of_another_machine_is_named_and_the_page_stays(app: Open) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -11,12 +10,9 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from hardware import HardwareError
-from models import ModelError
 from planner import calibration as kept
 from planner.errors import PlanError
 from planner.fields import ScenarioError
-from planner.routing import RoutingError
 from planner.words.formats import count, shorten
 from ui import state
 from ui.inputs.fields import caption, choice
@@ -81,12 +77,8 @@ def _name(names: dict[str, str], digest: str | None) -> str:
 # --- a person's own runs ----------------------------------------------------------------------------------------------
 def fitted(data: bytes, name: str, progress: object = None) -> Outcome:
     """Read a CSV of runs and fit them. Raises PlanError, one sentence."""
-    if importlib.util.find_spec("scipy") is None:
-        raise PlanError("Fitting runs of your own needs the package scipy, which is not installed here.")
-    from validation.measured.own import calibrated
+    from validation.measured.own import from_lines
     from validation.measured.reading import decode, read_text
-    from validation.measured.report import row_of
-    from validation.measured.ship import samples
 
     if len(data) > LARGEST_MB * 1_000_000:
         raise PlanError(f"{shorten(name, 60)} is larger than {LARGEST_MB} MB, the most that is read here.")
@@ -96,21 +88,10 @@ def fitted(data: bytes, name: str, progress: object = None) -> Outcome:
             f"{shorten(name, 60)} has {count(len(lines))} runs; the page fits up to {MOST_RUNS}, the command calibrate "
             "takes more."
         )
-    unusable = tuple(
-        f"{line.id}: {line.problem or row_of(line).reason or 'no tokens_per_s'}"
-        for line in lines
-        if line.run is None or not line.run.tokens_per_s
-    )
-    usable = samples([line for line in lines if line.run is not None])
-    left = {line.id for line in lines if line.run is not None and line.run.tokens_per_s} - {s.run.id for s in usable}
-    unusable += tuple(f"{line.id}: {row_of(line).reason or 'not usable'}" for line in lines if line.id in left)
     tell = progress if callable(progress) else lambda: None
     stem = name.rsplit("/", 1)[-1].rsplit(".", 1)[0]
-    try:
-        own = calibrated(usable, stem[:120] or "own runs", shorten(name, 60), tell)
-    except (HardwareError, ModelError, RoutingError) as error:
-        raise PlanError(str(error)) from None
-    return Outcome(own, name, unusable)
+    own, unusable = from_lines(lines, stem[:120] or "own runs", shorten(name, 60), tell)
+    return Outcome(own, name, tuple(f"{ident}: {why}" for ident, why in unusable))
 
 
 def _upload() -> None:

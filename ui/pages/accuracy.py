@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from html import escape
@@ -104,13 +103,11 @@ def _filter(field: str, runs: Sequence[MeasuredRun]) -> str:
 def _finding(runs: Sequence[MeasuredRun]) -> str:
     if not runs:
         return "No run of this kind was measured; choose another."
-    missed = [abs(run.error) for run in runs]
-    half = statistics.median(missed)
-    most = statistics.quantiles(missed, n=10, method="inclusive")[-1] if len(missed) > 1 else half
+    off = accuracy.missed([run.error for run in runs])
     groups = len({run.group for run in runs})
     return (
-        f"{sureness.runs(len(runs))} {sureness.machines(groups)}: half are within {share(half)} of what was measured, "
-        f"nine in ten within {share(most)}."
+        f"{sureness.runs(len(runs))} {sureness.machines(groups)}: half are within {share(off.median)} of what was "
+        f"measured, nine in ten within {share(off.p90)}."
     )
 
 

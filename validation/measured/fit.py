@@ -55,7 +55,7 @@ def log_rate(sample: Sample, figures: Mapping[str, float]) -> float:
         scenario = scenario.model_copy(update={"policy": scenario.policy.model_copy(update={"engine": None})})
     found = evaluate(scenario, figures, quick=True)
     assert found.prefill is not None
-    return math.log(in_unit(sample.run, found.figures(), found.prefill.prompt_s, scenario.workload))
+    return math.log(in_unit(sample.run, found.figures(), found.prefill.alone_s, scenario.workload))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from planner.scenario import Scenario
 from validation.measured import formats
 from validation.measured.coefficients import LINK
 from validation.measured.families import COPIERS, EARLY, PAGEABLE, family
-from validation.measured.machine import UnmappableError, device_of, system_fields
+from validation.measured.machine import UnmappableError, system_fields
 from validation.measured.runs import Run
 
 CHUNK = 8192  # rows of a prefill pass on one GPU, what serving engines set or nearly so
@@ -278,5 +278,3 @@ _BY_REGIME = {
     "gpu_expert_cache": _cached,
     "unified_memory": _unified,
 }
-
-__all__ = ["Mapped", "device_of", "mapped", "model_id"]

@@ -9,12 +9,18 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
+from hardware import HardwareError
+from models import ModelError
 from planner import ENGINE_VERSION
 from planner.calibration import GENERIC, Calibration, Coefficient, calibrated_figures, engines
 from planner.context import machine_parts
 from planner.errors import PlanError
+from planner.routing import RoutingError
 from validation.measured.coefficients import Fittable, of_regimes, starts
 from validation.measured.fit import Linear, Sample, fit, solve
+from validation.measured.reading import Line
+from validation.measured.report import row_of
+from validation.measured.ship import samples as samples_of
 
 SCATTER = 0.1
 """Runs of one machine scatter less than machines among each other: same flags 0.5 %, other flags 4 % in the median."""
@@ -37,6 +43,27 @@ class Own:
     @property
     def helps(self) -> bool:
         return self.held_out_after <= self.held_out_before
+
+
+def from_lines(
+    lines: Sequence[Line], name: str, source: str, progress: Callable[[], None] = lambda: None
+) -> tuple[Own, tuple[tuple[str, str], ...]]:
+    """The calibration of a table of runs, and (id, reason) of each line that it could not use. Raises PlanError."""
+    usable = samples_of(lines)
+    used = {sample.run.id for sample in usable}
+    unusable = tuple(
+        (line.id, line.problem or _why_not(line)) for line in lines if line.run is None or line.run.id not in used
+    )
+    try:
+        return calibrated(usable, name, source, progress), unusable
+    except (HardwareError, ModelError, RoutingError) as error:
+        raise PlanError(str(error)) from None
+
+
+def _why_not(line: Line) -> str:
+    if line.run is not None and not line.run.tokens_per_s:
+        return "no tokens_per_s"
+    return row_of(line).reason or "marked as not usable"
 
 
 def calibrated(samples: Sequence[Sample], name: str, source: str, progress: Callable[[], None] = lambda: None) -> Own:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,17 +29,12 @@ BARS: dict[tuple[str, str], tuple[int, int] | None] = {
 ORDER = ("cpu_experts", "cpu_only", "pcie_stream", "gpu_expert_cache", "all_gpu", "unified_memory")
 
 
-def errors(rows: Sequence[Residual]) -> np.ndarray:
-    """Absolute error of the prediction, predicted / measured - 1, of held-out residuals."""
-    return np.abs(np.expm1([-row.log_ratio for row in rows]))
-
-
 def table(rows: Sequence[Residual]) -> list[dict[str, Any]]:
     """By regime and phase: rows, machines, median, p75, p90, coverage, and the bar."""
     found = []
     for regime, phase in sorted({(r.regime, r.phase) for r in rows}, key=lambda k: (ORDER.index(k[0]), k[1])):
         cell = [r for r in rows if (r.regime, r.phase) == (regime, phase)]
-        missed = errors(cell)
+        missed = accuracy.missed([math.expm1(-r.log_ratio) for r in cell])
         within = [value for value in (inside(row, rows) for row in cell) if value is not None]
         found.append(
             {
@@ -46,9 +42,9 @@ def table(rows: Sequence[Residual]) -> list[dict[str, Any]]:
                 "phase": phase,
                 "rows": len(cell),
                 "groups": len({r.group for r in cell}),
-                "median": float(np.median(missed)),
-                "p75": float(np.quantile(missed, 0.75)),
-                "p90": float(np.quantile(missed, 0.9)),
+                "median": missed.median,
+                "p75": missed.p75,
+                "p90": missed.p90,
                 "coverage": float(np.mean(within)) if within else None,
                 "bar": BARS.get((regime, phase)),
             }

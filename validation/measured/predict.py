@@ -79,8 +79,7 @@ def planned(text: str) -> Made:
     if not found.fits:
         return Made(found.reasons or ("does not fit",), {})
     assert found.prefill is not None and found.decode is not None
-    prompt_s = found.prefill.prompt_s + found.prefill.extra_s
-    return Made((), found.figures(), prompt_s, found.decode.step.bound_by)
+    return Made((), found.figures(), found.prefill.alone_s, found.decode.step.bound_by)
 
 
 def fitted(found: Mapped) -> Fitted:

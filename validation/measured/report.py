@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.accuracy import Spread, spread
+from planner.accuracy import Spread, missed, spread
 from planner.accuracy_case import beyond, shape
 from planner.context import resolve
 from validation.measured.families import family
@@ -134,16 +134,16 @@ def _key(row: Row, by_family: bool) -> tuple[str, str, str]:
 
 
 def _cell(key: tuple[str, str, str], rows: list[Row]) -> dict[str, Any]:
-    errors = np.abs([r.error for r in rows if r.error is not None])
+    off = missed([r.error for r in rows if r.error is not None])
     within = [_inside(r) for r in rows if r.low_tokens_per_s is not None]
     return {
         "regime": key[0],
         "phase": key[1],
         "system_family": key[2],
         "rows": len(rows),
-        "median": float(np.median(errors)),
-        "p75": float(np.quantile(errors, 0.75)),
-        "p90": float(np.quantile(errors, 0.9)),
+        "median": off.median,
+        "p75": off.p75,
+        "p90": off.p90,
         "coverage": float(np.mean(within)) if within else None,
     }
 

@@ -8,17 +8,6 @@ from typing import Literal
 Per = Literal["request", "total"]
 Counted = Literal["output", "input", "input+output"]
 
-OUTCOMES = (
-    "ttft_ms",
-    "tpot_ms",
-    "batch_running_est",
-    "duration_s",
-    "hit_rate",
-    "total_tokens_per_s",
-    "tokens_per_s_original",
-)
-"""Columns that a run has only when it is over: compared with, never used as inputs."""
-
 
 @dataclass(frozen=True)
 class Run:
@@ -73,7 +62,7 @@ class Run:
     context_depth: float | None = None
     software_mode: str = ""
     resident_part: str = ""
-    # Outcomes, for comparison only.
+    # Outcomes, for comparison only; further ones (hit_rate, duration_s, batch_running_est) are not even read.
     ttft_ms: float | None = None
     tpot_ms: float | None = None
 
