@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -10,9 +12,33 @@ from ui import link, state
 from ui.guard import guard
 from ui.sections.common import pen
 
+if TYPE_CHECKING:
+    from streamlit.navigation.page import StreamlitPage
+
 HERE = Path(__file__).parent
 ICON = HERE / "assets" / "icon.png"
 STYLE = HERE / "style.css"
+
+PAGES = {
+    # module in ui.pages: title, Material symbol, what it answers
+    "plan": ("Plan", "tune", "Where every expert lives, how fast it runs, what it draws and what it costs."),
+    "scenarios": ("Scenarios", "folder_open", "The library of saved scenarios."),
+    "policies": (
+        "Policies",
+        "alt_route",
+        "What every policy places, moves and overlaps, and which is best for the open scenario.",
+    ),
+    "accuracy": (
+        "Accuracy",
+        "target",
+        "Predictions beside published measurements: errors by kind, coverage, and where the plan stands.",
+    ),
+    "claims": (
+        "Claims",
+        "fact_check",
+        "Every published figure beside what the model says, reproduced or not and why.",
+    ),
+}
 
 
 def main(first: str = "plan") -> None:
@@ -21,48 +47,7 @@ def main(first: str = "plan") -> None:
     st.html(STYLE)
     st.html(_variables())
     state.start()
-    pages = {
-        "plan": st.Page(
-            _plan,
-            title="Plan",
-            icon=":material/tune:",
-            default=first == "plan",
-            url_path="" if first == "plan" else "plan",
-            help="Where every expert lives, how fast it runs, what it draws and what it costs.",
-        ),
-        "scenarios": st.Page(
-            _scenarios,
-            title="Scenarios",
-            icon=":material/folder_open:",
-            default=first == "scenarios",
-            url_path="" if first == "scenarios" else "scenarios",
-            help="The library of saved scenarios.",
-        ),
-        "policies": st.Page(
-            _policies,
-            title="Policies",
-            icon=":material/alt_route:",
-            default=first == "policies",
-            url_path="" if first == "policies" else "policies",
-            help="What every policy places, moves and overlaps, and which is best for the open scenario.",
-        ),
-        "accuracy": st.Page(
-            _accuracy,
-            title="Accuracy",
-            icon=":material/target:",
-            default=first == "accuracy",
-            url_path="" if first == "accuracy" else "accuracy",
-            help="Predictions beside published measurements: errors by kind, coverage, and where the plan stands.",
-        ),
-        "claims": st.Page(
-            _claims,
-            title="Claims",
-            icon=":material/fact_check:",
-            default=first == "claims",
-            url_path="" if first == "claims" else "claims",
-            help="Every published figure beside what the model says, reproduced or not and why.",
-        ),
-    }
+    pages = {room: _page(room, first) for room in PAGES}
     st.session_state["pages"] = pages
     page = st.navigation(list(pages.values()), position="top")
     with guard("reading the address"):
@@ -70,39 +55,22 @@ def main(first: str = "plan") -> None:
     page.run()
 
 
-def _plan() -> None:
-    from ui.pages import plan
+def _page(room: str, first: str) -> StreamlitPage:
+    """One entry of the navigation; its module is imported when it is first opened."""
+    title, icon, help = PAGES[room]
 
-    with guard("showing this page"):
-        plan.run()
+    def show() -> None:
+        with guard("showing this page"):
+            importlib.import_module(f"ui.pages.{room}").run()
 
-
-def _scenarios() -> None:
-    from ui.pages import scenarios
-
-    with guard("showing this page"):
-        scenarios.run()
-
-
-def _policies() -> None:
-    from ui.pages import policies
-
-    with guard("showing this page"):
-        policies.run()
-
-
-def _accuracy() -> None:
-    from ui.pages import accuracy
-
-    with guard("showing this page"):
-        accuracy.run()
-
-
-def _claims() -> None:
-    from ui.pages import claims
-
-    with guard("showing this page"):
-        claims.run()
+    return st.Page(
+        show,
+        title=title,
+        icon=f":material/{icon}:",
+        default=room == first,
+        url_path="" if room == first else room,
+        help=help,
+    )
 
 
 def _variables() -> str:
