@@ -14,6 +14,7 @@ from planner.assumptions import assumptions
 from planner.bound import bound
 from planner.computed_work import computed_work
 from planner.evaluate import Evaluation, evaluate
+from planner.guidance import advice, monitor
 from planner.placement import placement_record
 from planner.policies import get
 from planner.policies.base import Policy
@@ -68,6 +69,8 @@ def plan(
         details=_details(found, found.fits and (with_marginals if with_schedule is None else with_schedule)),
         bound=bound(found) if with_marginals and found.ctx.machine.gpu else None,
         accuracy=told,
+        advice=advice(found),
+        monitor=monitor(found),
         warnings=(*(doubts(found) if told else ()), *found.warnings),
     )
 

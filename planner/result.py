@@ -439,6 +439,29 @@ class AccuracyReport(Record):
     sentence: str
 
 
+class Advice(Record):
+    """A known good practice that the scenario departs from."""
+
+    id: str
+    text: str = Field(description="what departs and what would be better, in words")
+    worth: str = Field("", description="what it is worth in this plan, where that can be told")
+    source: str
+    certainty: Literal["measured", "datasheet", "published", "rule of thumb"]
+
+
+class Monitor(Record):
+    """A figure to watch once the machine runs, its target, and what this plan predicts for it."""
+
+    id: str
+    what: str
+    target: str
+    predicted: float | None = Field(None, description="share of decode time or of peak; None where not predicted")
+    met: bool | None = Field(
+        None, description="whether the prediction meets the target; None where they differ in kind"
+    )
+    note: str = ""
+
+
 class Result(Record):
     schema_version: Literal[1] = SCHEMA_VERSION
     engine_version: str
@@ -461,4 +484,6 @@ class Result(Record):
     details: Details | None = None
     bound: BoundReport | None = None
     accuracy: AccuracyReport | None = None
+    advice: tuple[Advice, ...] = ()
+    monitor: tuple[Monitor, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ STYLE = HERE / "style.css"
 PAGES = {
     # module in ui.pages: title, Material symbol, what it answers
     "plan": ("Plan", "tune", "Where every expert lives, how fast it runs, what it draws and what it costs."),
+    "start": ("Start", "lightbulb", "Four real questions with computed answers, and the words that pages use."),
     "scenarios": ("Scenarios", "folder_open", "The library of saved scenarios."),
     "policies": (
         "Policies",

@@ -20,6 +20,7 @@ from planner.words.formats import (
     seconds_unit,
     significant,
 )
+from ui.glossary import hover
 
 ABSENT = "needs a plan that fits"
 
@@ -187,15 +188,15 @@ def html(items: Sequence[Card]) -> str:
     parts = []
     for card in items:
         value = DASH if card.quantity is None else card.quantity.value
-        unit = "" if card.quantity is None else f" <small>{escape(card.quantity.unit)}</small>"
+        unit = "" if card.quantity is None else f" <small>{hover(card.quantity.unit)}</small>"
         empty = " tl-empty" if card.quantity is None else ""
         span = f'<p class="tl-span">{escape(card.span)}</p>' if card.span else ""
         parts.append(
             f'<section class="tl-card{empty}" aria-label="{escape(card.name)}">'
-            f'<h2 class="tl-name">{escape(card.name)}</h2>'
+            f'<h2 class="tl-name">{hover(card.name)}</h2>'
             f'<details class="tl-help"><summary aria-label="What {escape(card.name)} means">?</summary>'
             f"<p>{escape(card.help)}</p></details>"
             f'<p class="tl-value">{escape(value)}{unit}</p>{span}{_bar(card.bar)}'
-            f'<p class="tl-note">{escape(card.note)}</p></section>'
+            f'<p class="tl-note">{hover(card.note)}</p></section>'
         )
     return f'<div class="tl-cards">{"".join(parts)}</div>'

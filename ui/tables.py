@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from ui.glossary import hover
+
 
 @dataclass(frozen=True)
 class Swatch:
@@ -68,7 +70,7 @@ class Table:
                 span += 1
             kind = ' class="tl-n"' if index else ""
             wide = f' colspan="{span}"' if span > 1 else ""
-            cells.append(f'<th scope="{"colgroup" if span > 1 else "col"}"{kind}{wide}>{escape(text)}</th>')
+            cells.append(f'<th scope="{"colgroup" if span > 1 else "col"}"{kind}{wide}>{hover(text)}</th>')
         return cells
 
     def _row(self, row: Row) -> str:

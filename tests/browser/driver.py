@@ -18,7 +18,7 @@ OTHER_CARDS = """gone => {
     return values.length > 0 && values.join(" ").replace(/\\s+/g, " ").trim() !== gone;
 }"""
 # Opened at a page's own address, Streamlit's client looks for the server below that address first.
-PROBE = re.compile(r"^http://127\.0\.0\.1:\d+/scenarios/_stcore/(health|host-config)$")
+PROBE = re.compile(r"^http://127\.0\.0\.1:\d+/[a-z]+/_stcore/(health|host-config)$")
 LOCAL = ("127.0.0.1", "localhost")
 
 

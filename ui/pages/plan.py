@@ -11,7 +11,7 @@ from ui import dialogs, engine, library, link, state
 from ui.guard import guard
 from ui.inputs import sidebar
 from ui.safe import md
-from ui.sections import ablation, head, memory, money, reports, rests, simulate, sure, time, unfit, where
+from ui.sections import ablation, guidance, head, memory, money, reports, rests, simulate, sure, time, unfit, where
 
 _ASKED = "asked"
 
@@ -101,6 +101,8 @@ def _fits(result: Result, complete: bool) -> None:
     simulate.show(result)
     with guard("showing how sure this is"):
         sure.show(result, complete)
+    with guard("showing advice"):
+        guidance.show(result)
     with guard("showing the assumptions"):
         rests.show(result)
 
