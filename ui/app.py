@@ -24,6 +24,7 @@ PAGES = {
     "plan": ("Plan", "tune", "Where every expert lives, how fast it runs, what it draws and what it costs."),
     "start": ("Start", "lightbulb", "Four real questions with computed answers, and the words that pages use."),
     "scenarios": ("Scenarios", "folder_open", "The library of saved scenarios."),
+    "compare": ("Compare", "compare_arrows", "Scenarios side by side, what differs, and the reason for every delta."),
     "policies": (
         "Policies",
         "alt_route",

@@ -32,6 +32,7 @@ MOST_RESULTS = 32
 PATIENCE_S = 0.25
 
 Key = tuple[str, str, str]
+CANNOT = (PlanError, ModelError, HardwareError, RoutingError)  # each with a sentence for people
 
 
 class CannotPlanError(Exception):
@@ -94,10 +95,18 @@ def key_of(scenario: Scenario) -> Key:
 
 def run_plan(scenario: Scenario) -> Result:
     """The complete result of a scenario, however long it takes. Raises CannotPlanError."""
+    try:
+        return planned(scenario)
+    except CANNOT as error:
+        raise _cannot(error) from error
+
+
+def planned(scenario: Scenario) -> Result:
+    """Like :func:`run_plan`, with the engine's own errors: for what collects several plans and names what failed."""
     key = key_of(scenario)
     found = _complete.get(key)
     if found is None:
-        found = _asked(scenario, complete=True)
+        found = compute(scenario, True)
         _complete.put(key, found)
     return found
 
@@ -184,6 +193,10 @@ def _finish(key: Key, scenario: Scenario) -> Result:
 def _asked(scenario: Scenario, complete: bool) -> Result:
     try:
         return compute(scenario, complete)
-    except (PlanError, ModelError, HardwareError, RoutingError) as error:
-        text = labels.in_words(str(error))
-        raise CannotPlanError(text + ("" if text.endswith(".") else ".")) from error
+    except CANNOT as error:
+        raise _cannot(error) from error
+
+
+def _cannot(error: Exception) -> CannotPlanError:
+    text = labels.in_words(str(error))
+    return CannotPlanError(text + ("" if text.endswith(".") else "."))

@@ -31,6 +31,7 @@ COMMANDS: dict[str, Command] = {
     "plan": Command("plan", "plan a scenario: does it fit, how fast, what does it cost"),
     "best": Command("rank", "rank every policy for a scenario's model, machine and workload"),
     "ask": Command("ask", "answer an example question of capacity planning"),
+    "compare": Command("compare", "compare two to four scenarios, with the reason for every delta"),
     "ablation": Command("rank", "take the context-aware policy apart: placement, bits, alpha, K, hot sets"),
     "simulate": Command("simulate", "simulate decode steps under policy trimoe, experts moving with the load"),
     "models": Command("lists", "list the models of the catalog"),
