@@ -24,6 +24,8 @@ UNITS: tuple[tuple[str, float | None, str], ...] = (
     ("network.bandwidth_bytes_per_s", 1e9, "1 GB/s more network bandwidth for each GPU"),
 )
 SHARE = 0.1
+# All number formats of one GPU rise and fall with its silicon.
+SAME_SILICON = ("gpu.bf16_flop_per_s", "gpu.fp8_flop_per_s", "gpu.int8_op_per_s", "gpu.fp4_flop_per_s")
 
 
 def marginals(found: Evaluation) -> tuple[Marginal, ...]:
@@ -39,8 +41,8 @@ def marginals(found: Evaluation) -> tuple[Marginal, ...]:
             continue
         more = value * (1 + SHARE) if unit is None else value + unit
         changes = {path: more}
-        if path == "gpu.bf16_flop_per_s":  # all number formats of the same silicon
-            for other in ("gpu.fp8_flop_per_s", "gpu.int8_op_per_s", "gpu.fp4_flop_per_s"):
+        if path == SAME_SILICON[0]:
+            for other in SAME_SILICON[1:]:
                 rate = system.get(other)
                 if rate:
                     changes[other] = rate * (1 + SHARE)

@@ -1,0 +1,1 @@
+"""Where the points of a sweep are planned: in this process, in worker processes here, or on a dask cluster."""
