@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from db.location import Location
-    from db.records import SavedSummary
 
 LINK_TO_NOTHING = (
-    "This link leads to no saved scenario: it was deleted, it belongs to another store, or the address is incomplete."
+    "This link leads to nothing here: it was closed, it belongs to another store, or the address is incomplete."
 )
 
 
@@ -35,14 +34,6 @@ class InputError(StoreError):
 
 class NotFoundError(StoreError):
     """No scenario of that id is here (any more)."""
-
-
-class StaleError(StoreError):
-    """Somebody else saved this scenario meanwhile; ``current`` is what is stored now."""
-
-    def __init__(self, sentence: str, current: SavedSummary) -> None:
-        super().__init__(sentence)
-        self.current = current
 
 
 class UnreadableError(StoreError):

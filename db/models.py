@@ -3,8 +3,8 @@
 A scenario and a result are kept as text exactly as the engine wrote them, not as JSONB: PostgreSQL's JSONB
 refuses ``\\u0000``, NaN and half surrogates that a pasted config may hold, and the content hash is over text.
 
-Later tables are additions: versions of a scenario reference ``scenarios.id`` and start as one copy of each row
-here; links to one version start as one row for each token here.
+``scenarios`` holds what a line of the library shows of the newest version, so that a list reads one table and no
+body; the bodies are in ``versions``, which are never changed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,24 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, Index, Integer, LargeBinary, MetaData, String, Text, TypeDecorator, Uuid
+from sqlalchemy import (
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    Uuid,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+#: The project that every store has, and that what was saved without one is in.
+DEFAULT_PROJECT = uuid.UUID(int=1)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -49,26 +65,117 @@ class Base(DeclarativeBase):
     )
 
 
-class ScenarioRow(Base):
-    """A saved scenario: its name and link, and the newest content."""
+class ProjectRow(Base):
+    """A group of scenarios and studies."""
 
-    __tablename__ = "scenarios"
-    __table_args__ = (Index(None, "deleted_at", "updated_at"),)
+    __tablename__ = "projects"
 
     id: Mapped[uuid.UUID] = mapped_column(Uuid, primary_key=True)
-    token: Mapped[str] = mapped_column(String(64), unique=True)
-    version: Mapped[int] = mapped_column(Integer)
     name: Mapped[str] = mapped_column(String(200))
     note: Mapped[str] = mapped_column(Text)
-    scenario: Mapped[str] = mapped_column(Text)
+    author: Mapped[str] = mapped_column(String(200))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    archived_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class ScenarioRow(Base):
+    """A saved scenario as the library shows it: the newest version without its body."""
+
+    __tablename__ = "scenarios"
+    __table_args__ = (Index(None, "archived_at", "updated_at"), Index(None, "project_id", "archived_at", "updated_at"))
+
+    id: Mapped[uuid.UUID] = mapped_column(Uuid, primary_key=True)
+    project_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("projects.id"))
+    version: Mapped[int] = mapped_column(Integer)
+    version_id: Mapped[uuid.UUID] = mapped_column(Uuid)  # no foreign key: versions refer to this table already
+    name: Mapped[str] = mapped_column(String(200))
+    note: Mapped[str] = mapped_column(Text)
+    tags: Mapped[str] = mapped_column(Text)
+    author: Mapped[str] = mapped_column(String(200))
+    changed_by: Mapped[str] = mapped_column(String(200))
+    changed: Mapped[str] = mapped_column(Text)
     scenario_hash: Mapped[str] = mapped_column(String(64), index=True)
     model_id: Mapped[str] = mapped_column(String(200))
     system_id: Mapped[str] = mapped_column(String(200))
     policy_id: Mapped[str] = mapped_column(String(200))
+    batch: Mapped[int | None] = mapped_column(Integer)
+    prompt_tokens: Mapped[int | None] = mapped_column(Integer)
+    output_tokens: Mapped[int | None] = mapped_column(Integer)
     search_text: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    deleted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    archived_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class VersionRow(Base):
+    """What one save kept; never changed. ``parent_id`` may be of another scenario, for a fork."""
+
+    __tablename__ = "versions"
+    __table_args__ = (UniqueConstraint("scenario_id", "number"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(Uuid, primary_key=True)
+    scenario_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("scenarios.id"))
+    number: Mapped[int] = mapped_column(Integer)
+    parent_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("versions.id"))
+    restored: Mapped[int | None] = mapped_column(Integer)
+    author: Mapped[str] = mapped_column(String(200))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    engine_version: Mapped[str] = mapped_column(String(100))
+    catalog_digest: Mapped[str] = mapped_column(String(100))
+    name: Mapped[str] = mapped_column(String(200))
+    note: Mapped[str] = mapped_column(Text)
+    tags: Mapped[str] = mapped_column(Text)
+    changed: Mapped[str] = mapped_column(Text)
+    scenario: Mapped[str] = mapped_column(Text)
+    scenario_hash: Mapped[str] = mapped_column(String(64))
+
+
+class CommentRow(Base):
+    """What a person wrote about a scenario, or about one version of it."""
+
+    __tablename__ = "comments"
+    __table_args__ = (Index(None, "scenario_id", "created_at"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(Uuid, primary_key=True)
+    scenario_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("scenarios.id"))
+    number: Mapped[int | None] = mapped_column(Integer)
+    author: Mapped[str] = mapped_column(String(200))
+    text: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class StudyRow(Base):
+    """A saved sweep or comparison; ``body`` is what the one who saved it made of the results, compressed."""
+
+    __tablename__ = "studies"
+    __table_args__ = (Index(None, "project_id", "archived_at", "created_at"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(Uuid, primary_key=True)
+    project_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("projects.id"))
+    kind: Mapped[str] = mapped_column(String(20))
+    name: Mapped[str] = mapped_column(String(200))
+    author: Mapped[str] = mapped_column(String(200))
+    spec: Mapped[str] = mapped_column(Text)
+    body: Mapped[bytes] = mapped_column(LargeBinary)
+    engine_version: Mapped[str] = mapped_column(String(100))
+    catalog_digest: Mapped[str] = mapped_column(String(100))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    archived_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class LinkRow(Base):
+    """A share link: to one version of a scenario, to its newest (``number`` is null), or to a study."""
+
+    __tablename__ = "links"
+
+    id: Mapped[uuid.UUID] = mapped_column(Uuid, primary_key=True)
+    token: Mapped[str] = mapped_column(String(64), unique=True)
+    scenario_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("scenarios.id"), index=True)
+    number: Mapped[int | None] = mapped_column(Integer)
+    study_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("studies.id"), index=True)
+    author: Mapped[str] = mapped_column(String(200))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class ResultRow(Base):

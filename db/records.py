@@ -1,146 +1,154 @@
-"""What the store hands out, and how rows become it."""
+"""What the store hands out. Frozen, plain, and free of the database."""
 
 from __future__ import annotations
 
-import json
-import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
-
-from db.errors import InputError, UnreadableError
-from db.models import ResultRow, ScenarioRow
-from planner.fields import faults
-from planner.result import Headline, Result
+from planner.result import Headline
 from planner.scenario import Scenario
 
-SCENARIO_BYTES = 4_000_000
-RESULT_BYTES = 256_000_000
+
+@dataclass(frozen=True)
+class Project:
+    """A group of scenarios and studies; ``scenarios`` counts those that are not archived."""
+
+    id: str
+    name: str
+    note: str
+    author: str
+    created_at: datetime
+    archived_at: datetime | None
+    scenarios: int = 0
 
 
 @dataclass(frozen=True)
 class SavedSummary:
-    """One line of the library. ``scenario`` is None where this version cannot read it; ``problem`` says why.
+    """One line of the library: the newest version, without its body.
 
-    ``headline`` is the newest result's, by whichever engine and catalog computed it; None where there is none.
+    ``author`` saved the first version, ``changed_by`` this one; ``version`` is its number and how many there are.
+    ``changed`` are the paths of the fields that this version changed. ``headline`` is the newest result's, by
+    whichever engine and catalog computed it; None where there is none.
     """
 
     id: str
-    token: str
+    project_id: str
     name: str
     note: str
+    tags: tuple[str, ...]
+    author: str
+    changed_by: str
+    changed: tuple[str, ...]
     model_id: str
     system_id: str
     policy_id: str
+    batch: int | None
+    prompt_tokens: int | None
+    output_tokens: int | None
     scenario_hash: str
     version: int
+    version_id: str
     created_at: datetime
     updated_at: datetime
-    deleted_at: datetime | None
-    scenario: Scenario | None
-    problem: str | None = None
+    archived_at: datetime | None
+    headline: Headline | None = field(default=None, kw_only=True)
+    headline_engine_version: str | None = field(default=None, kw_only=True)
+    headline_catalog_digest: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Version:
+    """One line of a scenario's history; never changes.
+
+    The parent is the version that this one was saved from. It is not ``number - 1`` where two people saved at once
+    (their versions are siblings), and it is of another scenario (``parent_scenario_id``) at the start of a fork.
+    ``restored`` is the number of the older version that this one brought back. Empty ``engine_version`` and
+    ``catalog_digest``: saved before versions were kept.
+    """
+
+    id: str
+    scenario_id: str
+    number: int
+    parent_id: str | None
+    parent_scenario_id: str | None
+    parent_number: int | None
+    restored: int | None
+    author: str
+    created_at: datetime
+    engine_version: str
+    catalog_digest: str
+    name: str
+    note: str
+    tags: tuple[str, ...]
+    changed: tuple[str, ...]
+    scenario_hash: str
     headline: Headline | None = None
-    headline_engine_version: str | None = None
-    headline_catalog_digest: str | None = None
 
 
 @dataclass(frozen=True)
 class Saved(SavedSummary):
-    """A saved scenario that can be opened; ``version`` goes up by one at every save.
+    """A saved scenario that can be opened, at one version: ``version``, of ``newest`` in all.
 
-    ``scenario_hash`` is the hash that it was saved under, which results of that time are keyed by.
+    ``scenario_hash`` is the hash that it was saved under, which results of that time are keyed by. ``beside``, after
+    a save, are the versions that other people saved since the one that it started from: nothing of them is lost.
     """
 
     scenario: Scenario
+    newest: int
+    beside: tuple[Version, ...] = field(default=(), compare=False)
+
+    @property
+    def summary(self) -> SavedSummary:
+        """This version as a line of the library."""
+        return SavedSummary(**{each.name: getattr(self, each.name) for each in fields(SavedSummary)})
 
 
-def summary_of(row: ScenarioRow, newest: ResultRow | None = None) -> SavedSummary:
-    """The row as a line of the library, a :class:`Saved` where it can be read. Never raises for bad content."""
-    scenario, problem = read_scenario(row.scenario)
-    common: dict[str, Any] = {
-        "id": str(row.id),
-        "token": row.token,
-        "name": row.name,
-        "note": row.note,
-        "model_id": row.model_id,
-        "system_id": row.system_id,
-        "policy_id": row.policy_id,
-        "scenario_hash": row.scenario_hash,
-        "version": row.version,
-        "created_at": row.created_at,
-        "updated_at": row.updated_at,
-        "deleted_at": row.deleted_at,
-    }
-    headline = _headline(newest)
-    if headline is not None and newest is not None:
-        common |= {
-            "headline": headline,
-            "headline_engine_version": newest.engine_version,
-            "headline_catalog_digest": newest.catalog_digest,
-        }
-    if scenario is None:
-        return SavedSummary(**common, scenario=None, problem=problem)
-    return Saved(**common, scenario=scenario)
+@dataclass(frozen=True)
+class Comment:
+    """What a person wrote about a scenario, or about version ``number`` of it."""
+
+    id: str
+    scenario_id: str
+    number: int | None
+    author: str
+    text: str
+    created_at: datetime
 
 
-def saved_of(row: ScenarioRow) -> Saved:
-    """The row as a :class:`Saved`; raises :class:`UnreadableError` with the reason."""
-    summary = summary_of(row)
-    if not isinstance(summary, Saved):
-        raise UnreadableError(f'The saved scenario "{row.name}" cannot be opened: {summary.problem}')
-    return summary
+@dataclass(frozen=True)
+class Link:
+    """A share link: to one version of a scenario, to its newest (``number`` is None), or to a study."""
+
+    id: str
+    token: str
+    scenario_id: str | None
+    number: int | None
+    study_id: str | None
+    author: str
+    created_at: datetime
+    revoked_at: datetime | None
 
 
-def read_scenario(text: str) -> tuple[Scenario | None, str | None]:
-    """The stored text as a scenario, or None and a sentence."""
-    try:
-        return Scenario.model_validate(json.loads(text)), None
-    except ValidationError as error:
-        return None, _first_problem(error)
-    except (ValueError, RecursionError):
-        return None, "its stored text is damaged."
+@dataclass(frozen=True)
+class StudySummary:
+    """A saved sweep or comparison without its body."""
+
+    id: str
+    project_id: str
+    kind: str
+    name: str
+    author: str
+    spec: dict[str, Any]
+    engine_version: str
+    catalog_digest: str
+    created_at: datetime
+    archived_at: datetime | None
+    body_bytes: int
 
 
-def scenario_text(scenario: Scenario) -> str:
-    """What is stored of a scenario; raises :class:`InputError` for one that no text can hold."""
-    try:
-        text = scenario.canonical_json()
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"The scenario cannot be stored: {' '.join(str(error).split())[:120]}.") from error
-    if len(text) > SCENARIO_BYTES:
-        raise InputError(
-            f"The scenario has {len(text) / 1e6:.1f} MB with its pasted config; up to {SCENARIO_BYTES / 1e6:.0f} MB "
-            "are accepted."
-        )
-    return text
+@dataclass(frozen=True)
+class Study(StudySummary):
+    """A saved sweep or comparison with what was kept of its results."""
 
-
-def pack_result(result: Result) -> bytes:
-    return zlib.compress(result.model_dump_json().encode(), 6)
-
-
-def unpack_result(body: bytes) -> Result | None:
-    """The stored result, or None where it is damaged or of another schema: it can be computed again."""
-    try:
-        unpacker = zlib.decompressobj()
-        text = unpacker.decompress(body, RESULT_BYTES)
-        return Result.model_validate_json(text) if unpacker.eof else None
-    except (zlib.error, ValueError):
-        return None
-
-
-def _headline(row: ResultRow | None) -> Headline | None:
-    if row is None:
-        return None
-    try:
-        return Headline.model_validate_json(row.headline)
-    except ValueError:
-        return None
-
-
-def _first_problem(error: ValidationError) -> str:
-    """One sentence; a newer schema explains all the other faults, so it goes before them."""
-    found = faults(error)
-    return next((fault.sentence for fault in found if fault.path == "schema_version"), found[0].sentence)
+    body: bytes

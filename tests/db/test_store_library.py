@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from db import NotFoundError, Saved, StaleError, Store, UnreadableError, open_store
+from db import NotFoundError, Store, UnreadableError, open_store
 from planner.scenario import ModelChoice, PolicyChoice, Scenario, SystemChoice, Workload
 from tests.db.builders import result_of
 
@@ -49,26 +49,8 @@ def test_it_survives_a_restart(store_url: str) -> None:
     saved = first.save(scenario(), "kept")
     first.close()
     again = open_store(store_url)
-    assert again.get_by_token(saved.token) == saved
+    assert again.get(saved.id) == saved
     again.close()
-
-
-def test_the_share_token_is_random_and_not_the_id(store: Store) -> None:
-    saved = [store.save(scenario(), f"n{i}") for i in range(5)]
-    for one in saved:
-        assert re.fullmatch(r"[A-Za-z0-9_-]{32}", one.token)  # 192 bits
-        assert one.id not in one.token
-        assert store.get_by_token(one.token) == one
-        assert store.get_by_token(one.id) is None
-        assert store.get(one.token) is None
-    assert len({one.token for one in saved}) == 5
-
-
-@pytest.mark.parametrize("token", ["", "x", "A" * 32, "A" * 5000, "' OR 1=1 --", "a\x00b" * 8, "日本" * 12, None, 7])
-def test_a_link_to_nothing_is_none(store: Store, token: object) -> None:
-    store.save(scenario(), "one")
-    assert store.get_by_token(token) is None  # type: ignore[arg-type]
-    assert store.get(token) is None  # type: ignore[arg-type]
 
 
 def test_list_is_newest_first_and_pages(store: Store) -> None:
@@ -131,64 +113,40 @@ def test_update_changes_what_is_given_only(store: Store) -> None:
     assert (renamed.name, renamed.note, renamed.scenario, renamed.version) == ("new", "note", saved.scenario, 2)
     changed = store.update(saved.id, scenario=scenario(9), note="", expected_version=2)
     assert (changed.name, changed.note, changed.scenario, changed.version) == ("new", "", scenario(9), 3)
-    assert (changed.id, changed.token, changed.created_at) == (saved.id, saved.token, saved.created_at)
+    assert (changed.id, changed.created_at) == (saved.id, saved.created_at)
     assert changed.updated_at > saved.updated_at
     assert store.get(saved.id) == changed
 
 
-def test_a_save_over_someone_elses_is_refused_and_nothing_is_lost(store: Store) -> None:
-    saved = store.save(scenario(1), "shared")
-    theirs = store.update(saved.id, scenario=scenario(2), name="theirs", expected_version=1)
-    mine = scenario(3)
-    with pytest.raises(StaleError, match="saved by someone else") as caught:
-        store.update(saved.id, scenario=mine, result=result_of(mine), expected_version=1)
-    assert caught.value.current == theirs
-    assert store.get(saved.id) == theirs
-    assert store.latest_result(mine) is None
-    assert store.update(saved.id, scenario=mine, expected_version=None).version == 3  # asked not to check
-
-
-def test_a_save_over_a_deleted_one_is_refused(store: Store) -> None:
+def test_a_save_over_an_archived_one_is_refused(store: Store) -> None:
     saved = store.save(scenario(), "gone")
-    store.delete(saved.id)
-    with pytest.raises(NotFoundError, match='"gone" was deleted meanwhile'):
+    store.archive(saved.id)
+    with pytest.raises(NotFoundError, match='"gone" was archived meanwhile'):
         store.update(saved.id, name="x", expected_version=1)
     with pytest.raises(NotFoundError, match="not in the store any more"):
         store.update("00000000-0000-0000-0000-000000000000", name="x", expected_version=None)
 
 
-def test_duplicate_has_its_own_link(store: Store) -> None:
-    saved = store.save(scenario(), "n" * 200, "note")
-    copy = store.duplicate(saved.id)
-    assert copy.name == "n" * 193 + " (copy)"
-    assert (copy.note, copy.scenario) == (saved.note, saved.scenario)
-    assert copy.id != saved.id
-    assert copy.token != saved.token
-    assert store.duplicate(saved.id, "mine").name == "mine"
-    assert store.count() == 3
-    with pytest.raises(NotFoundError):
-        store.duplicate("nothing")
-
-
-def test_delete_closes_the_link_and_undo_brings_all_back(store: Store) -> None:
+def test_archive_takes_out_of_the_library_and_undo_brings_all_back(store: Store) -> None:
     older, saved = store.save(scenario(1), "older"), store.save(scenario(2), "mine")
     store.save(scenario(3), "newer")
-    store.delete(saved.id)
-    store.delete(saved.id)  # a second click
+    store.archive(saved.id)
+    store.archive(saved.id)  # a second click
     assert store.get(saved.id) is None
-    assert store.get_by_token(saved.token) is None
+    assert store.get_version(saved.id, 1) is None
     assert [row.name for row in store.list()] == ["newer", "older"]
-    deleted = next(row for row in store.list(include_deleted=True) if row.id == saved.id)
-    assert deleted.deleted_at is not None
-    assert store.undelete(saved.id) == saved
-    assert store.undelete(saved.id) == saved
-    assert store.get_by_token(saved.token) == saved
+    (archived,) = store.list(archived=True)
+    assert archived.id == saved.id
+    assert archived.archived_at is not None
+    assert store.count(archived=True) == 1
+    assert store.unarchive(saved.id) == saved.summary
+    assert store.unarchive(saved.id) == saved.summary
     assert [row.name for row in store.list()] == ["newer", "mine", "older"]
     assert store.get(older.id) == older
     with pytest.raises(NotFoundError):
-        store.delete("nothing")
+        store.archive("nothing")
     with pytest.raises(NotFoundError):
-        store.undelete("nothing")
+        store.unarchive("nothing")
 
 
 @pytest.mark.parametrize(
@@ -204,18 +162,22 @@ def test_delete_closes_the_link_and_undo_brings_all_back(store: Store) -> None:
 )
 def test_a_scenario_that_cannot_be_read_leaves_the_library_usable(store: Store, stored: str, reason: str) -> None:
     good, bad = store.save(scenario(), "good"), store.save(scenario(), "bad one")
+    link = store.create_link(bad.id)
     with store.engine.begin() as connection:
-        connection.execute(text("UPDATE scenarios SET scenario = :text WHERE name = 'bad one'"), {"text": stored})
-    rows = {row.name: row for row in store.list()}
-    assert isinstance(rows["good"], Saved)
-    assert rows["bad one"].scenario is None
-    assert reason in (rows["bad one"].problem or "")
-    for read in (lambda: store.get(bad.id), lambda: store.get_by_token(bad.token), lambda: store.duplicate(bad.id)):
-        with pytest.raises(UnreadableError, match='"bad one" cannot be opened: '):
+        connection.execute(text("UPDATE versions SET scenario = :text WHERE name = 'bad one'"), {"text": stored})
+    assert {row.name for row in store.list()} == {"good", "bad one"}
+    assert [version.name for version in store.history(bad.id)] == ["bad one"]
+    for read in (
+        lambda: store.get(bad.id),
+        lambda: store.get_version(bad.id, 1),
+        lambda: store.open_link(link.token),
+        lambda: store.fork(bad.id),
+    ):
+        with pytest.raises(UnreadableError, match=f'"bad one" cannot be opened: .*{re.escape(reason)}'):
             read()
-    store.delete(bad.id)
+    store.archive(bad.id)
     assert [row.name for row in store.list()] == ["good"]
-    assert store.undelete(bad.id).name == "bad one"
+    assert store.unarchive(bad.id).name == "bad one"
     assert store.get(good.id) == good
     repaired = store.update(bad.id, scenario=scenario(5), expected_version=None)
     assert repaired.scenario == scenario(5)
@@ -224,6 +186,6 @@ def test_a_scenario_that_cannot_be_read_leaves_the_library_usable(store: Store, 
 def test_health_is_one_sentence(store: Store) -> None:
     asked = scenario()
     store.save(asked, "a", result=result_of(asked))
-    store.delete(store.save(asked, "b").id)
+    store.archive(store.save(asked, "b").id)
     assert store.health().endswith(" holds 1 scenarios and 1 results.")
     assert "tierline-test" not in store.health()  # the password

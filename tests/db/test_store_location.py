@@ -88,7 +88,7 @@ def test_any_name_of_a_directory_works(tmp_path: Path) -> None:
         saved = store.save(Scenario(), "x")
         store.close()
         assert (tmp_path / name / FILE_NAME).exists()
-        assert open_store(data_dir=tmp_path / name).list() == [saved]
+        assert open_store(data_dir=tmp_path / name).list() == [saved.summary]
 
 
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -11,12 +11,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import text
 
-from db import Saved, StaleError, Store, install_examples, open_store
-from db.engine import writing
+from db import Store, install_examples, open_store
+from db.models import ScenarioRow, VersionRow
+from db.rows import set_head
 from planner.scenario import Scenario, Workload
 from tests.db.builders import result_of
 
@@ -58,9 +59,9 @@ def test_four_processes_of_fifty_saves_lose_none(store_url: str) -> None:
     store = open_store(store_url)
     rows = store.list(limit=1000)
     assert len(acknowledged) == 200
-    assert {row.token for row in rows} == acknowledged
+    assert {row.id for row in rows} == acknowledged
     assert {row.name for row in rows} == {f"p{p} {n}" for p in range(4) for n in range(1, 51)}
-    assert all(isinstance(row, Saved) and row.headline is not None for row in rows)
+    assert all(row.headline is not None for row in rows)
     store.close()
 
 
@@ -81,11 +82,13 @@ def test_a_kill_in_the_middle_of_a_save_leaves_whole_rows(store_url: str, tmp_pa
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     store = open_store(store_url)
     rows = store.list(limit=1000)
-    assert acknowledged <= {row.token for row in rows}
+    assert acknowledged <= {row.id for row in rows}
     assert len(rows) <= len(acknowledged) + 2  # at most the one in flight of each round was not acknowledged
     for row in rows:
-        assert row.scenario is not None
-        assert store.result_for(row.scenario, "1.0", "digest-a") == result_of(row.scenario, layers=4, experts=32)
+        whole = store.get(row.id)
+        assert whole is not None
+        assert [version.number for version in store.history(row.id)] == [1]
+        assert store.result_for(whole.scenario, "1.0", "digest-a") == result_of(whole.scenario, layers=4, experts=32)
     saved = store.save(Scenario(), "goes on")
     assert store.get(saved.id) == saved
     store.close()
@@ -96,36 +99,36 @@ def test_threads_share_one_store(store: Store) -> None:
         tokens = []
         for number in range(10):
             scenario = Scenario(workload=Workload(batch=1 + thread * 10 + number))
-            tokens.append(store.save(scenario, f"t{thread} {number}", result=result_of(scenario)).token)
+            tokens.append(store.save(scenario, f"t{thread} {number}", result=result_of(scenario)).id)
             store.list(limit=5)
         return tokens
 
     with ThreadPoolExecutor(8) as pool:
         tokens = [token for some in pool.map(work, range(8)) for token in some]
-    assert {row.token for row in store.list()} == set(tokens)
+    assert {row.id for row in store.list()} == set(tokens)
     assert len(set(tokens)) == 80
 
 
-def test_of_several_who_save_the_same_version_one_wins_and_the_others_are_told(store: Store) -> None:
+def test_of_several_who_save_the_same_version_all_keep_theirs_and_are_told(store: Store) -> None:
     saved = store.save(Scenario(), "shared")
-    barrier, stale = threading.Barrier(6), []
+    barrier = threading.Barrier(6)
 
-    def work(number: int) -> int | None:
+    def work(number: int) -> tuple[int, int, int]:
         barrier.wait()
-        try:
-            store.update(saved.id, scenario=Scenario(workload=Workload(batch=100 + number)), expected_version=1)
-        except StaleError as error:
-            stale.append(error.current.version)
-            return None
-        return number
+        mine = Scenario(workload=Workload(batch=100 + number))
+        kept = store.update(saved.id, scenario=mine, author=f"p{number}", expected_version=1)
+        return kept.version, kept.scenario.workload.batch, len(kept.beside)
 
     with ThreadPoolExecutor(6) as pool:
-        winners = [number for number in pool.map(work, range(6)) if number is not None]
-    assert len(winners) == 1
-    assert stale == [2] * 5
-    read = store.get(saved.id)
-    assert read is not None
-    assert (read.version, read.scenario.workload.batch) == (2, 100 + winners[0])
+        told = sorted(pool.map(work, range(6)))
+    assert [number for number, _, _ in told] == [2, 3, 4, 5, 6, 7]
+    assert [beside for _, _, beside in told] == [0, 1, 2, 3, 4, 5]  # each is told of all that were there before
+    for number, batch, _ in told:
+        kept = store.get_version(saved.id, number)
+        assert kept is not None
+        assert kept.scenario.workload.batch == batch
+    assert {version.parent_number for version in store.history(saved.id)} == {None, 1}  # siblings
+    assert len(store.newer_than(saved.id, 2)) == 5  # and the first one's page is told of the others
 
 
 def test_examples_are_installed_once_by_many(store: Store) -> None:
@@ -152,12 +155,16 @@ def test_a_save_that_waited_for_another_sees_it(store: Store) -> None:
     """The other transaction has written and not yet committed when ours begins."""
     saved = store.save(Scenario(), "shared")
     with ThreadPoolExecutor(1) as pool:
-        with writing(store.engine).begin() as other:
-            other.execute(text("UPDATE scenarios SET version = 2, name = 'theirs'"))
+        with store._write("save") as other:
+            row, start = other.get_one(ScenarioRow, UUID(saved.id)), other.get_one(VersionRow, UUID(saved.version_id))
+            columns = {column.key: getattr(start, column.key) for column in VersionRow.__table__.columns}
+            version = VersionRow(**{**columns, "id": uuid4(), "number": 2, "parent_id": start.id, "name": "theirs"})
+            other.add(version)
+            set_head(row, version, saved.scenario)
+            other.flush()
             ours = pool.submit(store.update, saved.id, name="ours", expected_version=1)
             with pytest.raises(TimeoutError):
                 ours.result(timeout=0.3)
-        with pytest.raises(StaleError) as error:
-            ours.result(timeout=10)
-    assert error.value.current.name == "theirs"
-    assert [row.name for row in store.list()] == ["theirs"]
+        kept = ours.result(timeout=10)
+    assert (kept.version, kept.name, [each.name for each in kept.beside]) == (3, "ours", ["theirs"])
+    assert [version.name for version in store.history(saved.id)] == ["ours", "theirs", "shared"]

@@ -112,6 +112,7 @@ def test_a_saved_scenario_finds_results_under_the_hash_of_its_time(store: Store)
     with store.engine.begin() as connection:
         connection.execute(text("UPDATE results SET scenario_hash = 'of old'"))
         connection.execute(text("UPDATE scenarios SET scenario_hash = 'of old'"))
+        connection.execute(text("UPDATE versions SET scenario_hash = 'of old'"))
     read = store.get(saved.id)
     assert read is not None
     assert store.latest_result(read.scenario) is None

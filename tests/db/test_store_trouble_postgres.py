@@ -87,7 +87,7 @@ def test_a_read_only_database(store: Store, postgres_url: str) -> None:
         change = sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on")
         admin.execute(change.format(sql.Identifier(database)))
     read_only = open_store(postgres_url, busy_timeout_s=0.3)
-    assert read_only.list() == [saved]
+    assert read_only.list() == [saved.summary]
     with pytest.raises(ReadOnlyError) as error:
         read_only.save(Scenario(), "x")
     assert "is read-only" in sentence(error)
@@ -103,7 +103,7 @@ def test_a_user_without_rights(store: Store, postgres_server: PostgresServer, po
         try:
             url = make_url(postgres_url).set(username=role, password=SECRET)
             reader = open_store(url.render_as_string(hide_password=False))
-            assert reader.list() == [saved]
+            assert reader.list() == [saved.summary]
             with pytest.raises(ReadOnlyError) as error:
                 reader.save(Scenario(), "x")
             assert "may not do that" in sentence(error)
@@ -120,7 +120,7 @@ def test_a_locked_table(store: Store, postgres_url: str) -> None:
         with pytest.raises(LockedError) as error:
             store.save(Scenario(), "meanwhile")
         assert "keeps the PostgreSQL store" in sentence(error)
-        assert store.list() == [saved]
+        assert store.list() == [saved.summary]
         other.rollback()
     assert store.save(Scenario(), "afterwards").version == 1
 
@@ -152,7 +152,7 @@ def test_what_the_server_reports(
     with pytest.raises(kind) as error:
         store.save(Scenario(), "x")
     assert says in sentence(error)
-    assert store.list() == [saved]
+    assert store.list() == [saved.summary]
 
 
 def test_a_server_that_went_away_and_came_back(store: Store, postgres_url: str) -> None:
@@ -164,5 +164,5 @@ def test_a_server_that_went_away_and_came_back(store: Store, postgres_url: str) 
         ).fetchone()
     assert ended is not None
     assert ended[0] >= 1
-    assert store.list() == [saved]
+    assert store.list() == [saved.summary]
     assert store.save(Scenario(), "after").version == 1

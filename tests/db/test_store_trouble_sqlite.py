@@ -110,11 +110,11 @@ def test_a_file_without_the_right_to_write_can_still_be_read(open_directory: Pat
     open_directory.chmod(0o777)
     with as_nobody():
         store = open_store(data_dir=open_directory)
-        assert store.list() == [saved]
+        assert store.list() == [saved.summary]
         with pytest.raises(ReadOnlyError) as error:
             store.save(Scenario(), "another")
         assert "Could not save the scenario" in sentence(error)
-        assert store.list() == [saved]
+        assert store.list() == [saved.summary]
         store.close()
 
 
@@ -123,11 +123,15 @@ def test_a_store_opened_read_only(tmp_path: Path) -> None:
     saved = store.save(Scenario(), "mine", result=result_of(Scenario()))
     read_only = open_store(f"sqlite:///{tmp_path / FILE_NAME}?mode=ro")
     assert read_only.list()[0].id == saved.id
-    assert read_only.get_by_token(saved.token) == saved
+    link = store.create_link(saved.id)
+    assert read_only.open_link(link.token) == (saved, link)
     for write in (
         lambda: read_only.save(Scenario(), "x"),
         lambda: read_only.update(saved.id, name="x", expected_version=1),
-        lambda: read_only.delete(saved.id),
+        lambda: read_only.archive(saved.id),
+        lambda: read_only.create_link(saved.id),
+        lambda: read_only.comment(saved.id, "x"),
+        lambda: read_only.save_study(None, "sweep", "x", "", {}, b""),
         lambda: read_only.put_result(result_of(Scenario())),
         lambda: read_only.add_once("k", Scenario(), "x"),
     ):
@@ -166,7 +170,7 @@ def test_a_full_disk_keeps_what_was_saved(sqlite_store: Store) -> None:
     with pytest.raises(FullError) as error:
         sqlite_store.save(large, "too much")
     assert "is full" in sentence(error)
-    assert sqlite_store.list() == [saved]
+    assert sqlite_store.list() == [saved.summary]
     event.remove(sqlite_store.engine, "connect", _no_room)
     sqlite_store.close()
     assert sqlite_store.save(large, "with room again").version == 1
@@ -187,7 +191,7 @@ def test_a_disk_that_refuses_to_write(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
         signal.signal(signal.SIGXFSZ, ignored)
     assert "the disk that holds" in sentence(error)
-    assert store.list() == [saved]
+    assert store.list() == [saved.summary]
     store.close()
 
 
@@ -205,7 +209,7 @@ def test_a_locked_store_is_waited_for_and_then_named(sqlite_store: Store, tmp_pa
     with pytest.raises(LockedError) as error:
         sqlite_store.save(Scenario(), "meanwhile")
     assert "keeps the store" in sentence(error)
-    assert open_store(data_dir=tmp_path, busy_timeout_s=0.3).list() == [saved]  # reading goes on
+    assert open_store(data_dir=tmp_path, busy_timeout_s=0.3).list() == [saved.summary]  # reading goes on
     process.communicate("")
     assert sqlite_store.save(Scenario(), "afterwards").name == "afterwards"
     assert sqlite_store.get(saved.id) == saved  # their transaction ended without a commit
@@ -258,7 +262,7 @@ def test_a_file_that_was_moved_away_is_not_replaced_by_an_empty_one(sqlite_store
         assert "is not there" in sentence(error)
     assert not (tmp_path / FILE_NAME).exists()
     (away / FILE_NAME).rename(tmp_path / FILE_NAME)
-    assert sqlite_store.list() == [saved]
+    assert sqlite_store.list() == [saved.summary]
 
 
 def test_a_backup_put_back_while_running_is_what_is_used(sqlite_store: Store, tmp_path: Path) -> None:
@@ -269,7 +273,7 @@ def test_a_backup_put_back_while_running_is_what_is_used(sqlite_store: Store, tm
     (tmp_path / "b").replace(tmp_path / FILE_NAME)
     for rest in ("-wal", "-shm"):
         (tmp_path / (FILE_NAME + rest)).unlink(missing_ok=True)
-    assert sqlite_store.list() == [old]
+    assert sqlite_store.list() == [old.summary]
     new = sqlite_store.save(Scenario(), "new")
     sqlite_store.close()
     assert {row.id for row in open_store(data_dir=tmp_path).list()} == {old.id, new.id}
