@@ -113,9 +113,12 @@ class Versions(Scenarios):
         number: int | None = None,
         *,
         name: str | None = None,
+        note: str | None = None,
+        tags: Iterable[str] | None = None,
         author: str = "",
         project_id: str | None = None,
         scenario: Scenario | None = None,
+        result: Result | None = None,
     ) -> Saved:
         """A new scenario that starts from a version of another one (None = its newest), which becomes its parent.
 
@@ -131,17 +134,20 @@ class Versions(Scenarios):
             ending = " (copy)"
             row, version = new_scenario(
                 scenario or before,
-                name or old.name[: NAME_CHARS - len(ending)] + ending,
-                old.note,
+                old.name[: NAME_CHARS - len(ending)] + ending if name is None else name,
+                old.note if note is None else note,
                 author,
-                json.loads(old.tags),
-                stamp(None),
+                json.loads(old.tags) if tags is None else tags,
+                stamp(result),
             )
+            check_belongs(result, scenario or before)
             row.project_id = source.project_id if project_id is None else project_key(session, project_id)
             version.parent_id = old.id
             version.changed = json.dumps(changed_paths(before, scenario) if scenario is not None else ())
             row.changed = version.changed
             add(session, row, version)
+            if result is not None:
+                put_result(session, result)
             return saved_of(row, version)
 
     def get_version(self, id: str, number: int) -> Saved | None:

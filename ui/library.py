@@ -13,6 +13,8 @@ from ui import engine
 LOG = logging.getLogger("tierline.ui")
 _SHOWN = "stored_result"
 _STORED = "stored_key"
+PROJECT = "project"
+"""the project that this session looks at"""
 
 
 @st.cache_resource(show_spinner=False)
@@ -23,6 +25,16 @@ def _open() -> Store:
 def store() -> Store:
     """The store, opened and migrated on first use. Raises StoreError; a failure is tried again on the next call."""
     return _open()
+
+
+def project_field(key: str, chosen: str | None = None) -> str:
+    """A choice among the projects; the id of the chosen one."""
+    projects = {project.id: project.name for project in store().projects()}
+    ids = list(projects)
+    if key not in st.session_state or st.session_state[key] not in projects:
+        wanted = chosen or st.session_state.get(PROJECT)
+        st.session_state[key] = wanted if wanted in projects else ids[0]
+    return str(st.selectbox("Project", ids, key=key, format_func=lambda id: projects.get(id, "?")))
 
 
 def stored_result(saved: Saved) -> tuple[Result, str] | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from db import Saved
+from db import Link, Saved
 from planner.fields import ScenarioError, get_path, set_paths
 from planner.scenario import Scenario
 from planner.words import labels
@@ -22,6 +22,8 @@ _TYPED = "typed"
 _FAULTS = "faults"
 _NOTICE = "notice"
 _TOUCHED = "touched"
+_LINKED = "linked"
+_AUTHOR = "author"
 
 
 def start() -> None:
@@ -33,6 +35,7 @@ def start() -> None:
         state[_TYPED] = {}
         state[_FAULTS] = {}
         state[_NOTICE] = None
+        state[_LINKED] = None
 
 
 def current() -> Scenario:
@@ -47,17 +50,34 @@ def opened() -> Saved | None:
     return saved
 
 
+def linked() -> Link | None:
+    """The share link that the shown scenario was opened by; such a page offers no edit, only a copy of one's own."""
+    link: Link | None = st.session_state.get(_LINKED)
+    return link
+
+
+def author() -> str:
+    """The name that this session's saves and comments carry; asked once, empty until then."""
+    return str(st.session_state.get(_AUTHOR, ""))
+
+
+def call_author(name: str) -> None:
+    """Use this name for what is saved from now on."""
+    st.session_state[_AUTHOR] = name
+
+
 def edited() -> bool:
     """Whether the current scenario differs from the saved one that it started from."""
     saved = opened()
     return saved is None or saved.scenario.canonical_json() != current().canonical_json()
 
 
-def put(scenario: Scenario, saved: Saved | None = None) -> None:
+def put(scenario: Scenario, saved: Saved | None = None, link: Link | None = None) -> None:
     """Replace the whole scenario: what was typed and refused belonged to the old one."""
     state = st.session_state
     state[_SCENARIO] = scenario
     state[_OPENED] = saved
+    state[_LINKED] = link
     state[_TYPED] = {}
     state[_FAULTS] = {}
     state[_TOUCHED] = True
@@ -66,6 +86,7 @@ def put(scenario: Scenario, saved: Saved | None = None) -> None:
 def attach(saved: Saved | None) -> None:
     """Say that the current scenario is now this saved one; inputs stay as they are."""
     st.session_state[_OPENED] = saved
+    st.session_state[_LINKED] = None
     st.session_state[_TOUCHED] = True
 
 
@@ -76,6 +97,8 @@ def change(changes: Mapping[str, object]) -> None:
     for path in changes:
         forget(path)
     state[_NOTICE] = None
+    if linked() is not None:  # what is changed is a copy of one's own, and the linked scenario stays as it is
+        state[_OPENED] = state[_LINKED] = None
     state[_TOUCHED] = True
 
 

@@ -167,10 +167,16 @@ class Visit:
         self.page.get_by_text("Saved as").first.wait_for()
         self.settle()
 
-    def copy_link(self, number: int = 0) -> str:
-        """Copy a link of the Share dialog by its button, and read it from the clipboard; closes the dialog."""
+    def copy_link(self, number: int = 0, make: str | None = None) -> str:
+        """Copy a link of the Share dialog by its button, and read it from the clipboard; closes the dialog.
+
+        ``make``: first make one, to the ``latest`` version of the saved scenario or to this one (``fixed``).
+        """
         self.key("share").get_by_role("button").click()
         dialog = self.page.get_by_role("dialog")
+        if make is not None:
+            self.key(f"link-{make}").get_by_role("button").click()
+            dialog.get_by_text("Opens ").first.wait_for()
         code = dialog.locator('[data-testid="stCode"]').nth(number)
         code.hover()
         code.get_by_role("button").first.click()

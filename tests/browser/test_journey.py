@@ -21,20 +21,35 @@ def test_plan_change_save_and_open_the_link_elsewhere(visit: Callable[..., Visit
     assert "64 sequences" in after["Per token, TPOT"].note
 
     first.save("Twice the batch", "for the review")
-    address = first.await_address(r"\?scenario=[\w-]{20,}$")
-    link = first.copy_link()
-    assert link == address
+    first.await_address(r"\?saved=[0-9a-f-]{36}$")
+    link = first.copy_link(make="latest")
+    assert re.search(r"\?scenario=[\w-]{32}$", link)
     assert first.cards() == after
 
     second = visit(link)
     assert second.cards() == after
     assert second.verdict == first.verdict
-    assert second.field("workload.batch").input_value() == "64"
+    second.await_text("Opened by a link, to read and to copy.")
+    second.await_text("this is no access control")
+    assert second.field("workload.batch").count() == 0  # nothing to edit, and nothing to overwrite
+    assert second.key("save").count() == 0
 
     # What the colleague changes is theirs: the saved scenario and its link stay as they were.
+    second.key("fork").get_by_role("button").click()
+    second.await_address(r"\?saved=[0-9a-f-]{36}$")
+    second.settle()
     second.enter("workload.batch", "16")
     second.await_other_cards(after)
-    assert visit(link).cards() == after
+    third = visit(link)
+    assert third.cards() == after
+
+    # The link is closed: who has it open sees so within seconds, and who opens it is told what any wrong link says.
+    first.key("share").get_by_role("button").click()
+    first.page.get_by_role("dialog").get_by_role("button", name="Close", exact=True).last.click()
+    third.await_text("This link leads to nothing here")
+    never = visit(re.sub(r"[\w-]{32}$", "A" * 32, link))
+    assert visit(link).notices == never.notices
+    assert "leads to nothing here" in never.notices
 
 
 def test_unsaved_scenario_travels_in_its_address(visit: Callable[..., Visit]) -> None:

@@ -1,4 +1,4 @@
-"""The library in the browser: what was saved is found, opened, copied, deleted and brought back."""
+"""The library in the browser: what was saved is found, opened, copied, archived and brought back."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def entries(page: Visit, text: str) -> Locator:
     return page.page.locator('[class*="st-key-row-"]').filter(has_text=text)
 
 
-def test_saved_scenario_is_found_copied_deleted_and_restored(visit: Callable[..., Visit]) -> None:
+def test_saved_scenario_is_found_copied_archived_and_restored(visit: Callable[..., Visit]) -> None:
     first = visit()
     first.save("Kept <b>for</b> [later](http://example.org) $1 $2", "a note with <script>alert(1)</script>")
-    link = first.await_address(r"\?scenario=")
+    link = first.await_address(r"\?saved=")
 
     first.page.get_by_role("link", name="Scenarios").click()
     row = entries(first, "Kept <b>for</b> [later](http://example.org) $1 $2")
@@ -36,12 +36,12 @@ def test_saved_scenario_is_found_copied_deleted_and_restored(visit: Callable[...
     expect(entries(first, "Kept <b>for</b>")).to_have_count(2, timeout=PATIENCE_MS)
     first.settle()  # the rows below a new one still move
 
-    row.filter(has_text="a note with").last.get_by_role("button", name="Delete").click()
+    row.filter(has_text="a note with").last.get_by_role("button", name="Archive").click()
     first.key("undo-bar").wait_for()
     expect(entries(first, "Kept <b>for</b>")).to_have_count(1, timeout=PATIENCE_MS)
     gone = visit(link)
-    gone.await_text("link")
-    assert gone.notices, "a link to a deleted scenario must say so"
+    gone.await_text("archived")
+    assert gone.notices, "the address of an archived scenario must say so"
 
     first.key("library-undo").get_by_role("button").click()
     expect(entries(first, "Kept <b>for</b>")).to_have_count(2, timeout=PATIENCE_MS)

@@ -46,7 +46,7 @@ def test_cards_are_the_headline_of_the_command_line(
     entry = page.page.locator('[class*="st-key-row-"]').filter(has_text=example)
     entry.get_by_role("button", name="Open").click()
     page.await_verdict("Fits.")
-    page.await_address(r"/\?scenario=")
+    page.await_address(r"/\?saved=")
     cards = page.cards()
     told = headline(server, *arguments)
     assert told["fits"] is True

@@ -18,7 +18,7 @@ def test_does_not_fit_says_why_and_what_would(visit: Callable[..., Visit]) -> No
     assert first.page.get_by_text("Where the time goes").count() == 0
 
     first.save("Too small a machine")
-    link = first.copy_link()
+    link = first.copy_link(make="fixed")
     second = visit(link)
     assert second.verdict == verdict
 

@@ -50,30 +50,30 @@ def test_link_to_nothing_is_one_sentence(app: Open, token: str) -> None:
     assert at.session_state["scenario"] == Scenario()
 
 
-def test_saved_scenario_opens_by_its_link_in_another_session(app: Open) -> None:
+def test_saved_scenario_opens_by_its_address_in_another_session(app: Open) -> None:
     scenario = Scenario(workload=Workload(batch=48), policy=PolicyChoice(id="trimoe"))
     at = save(app(s=address.encode(scenario)), "For the board", "see 14 May")
     assert not at.exception
-    token = at.query_params["scenario"]
+    named = at.query_params["saved"]
     assert "s" not in at.query_params
-    other = app(scenario=token)
+    other = app(saved=named)
     assert other.session_state["scenario"] == scenario
     assert other.title[0].value == at.title[0].value
-    assert other.query_params["scenario"] == token
+    assert other.query_params["saved"] == named
 
 
 def test_edits_of_a_saved_scenario_travel_with_its_link_and_update_it(app: Open) -> None:
     at = save(app(), "first")
-    token = at.query_params["scenario"]
+    named = at.query_params["saved"]
     at.text_input(key="in.workload.batch").set_value("9").run()
-    assert at.query_params["scenario"] == token
+    assert at.query_params["saved"] == f"{named}.1"  # the version that the edits started from
     assert address.decode(at.query_params["s"]).workload.batch == 9
-    other = app(scenario=token, s=at.query_params["s"])
+    other = app(saved=f"{named}.1", s=at.query_params["s"])
     assert other.session_state["scenario"].workload.batch == 9
     at.button(key="save").click().run()
     at.button(key="save-update").click().run()
     assert "s" not in at.query_params
-    assert app(scenario=token).session_state["scenario"].workload.batch == 9
+    assert app(saved=named).session_state["scenario"].workload.batch == 9
 
 
 def test_plan_that_does_not_fit_is_saved_with_its_reasons(app: Open) -> None:
@@ -113,7 +113,7 @@ def test_result_of_an_older_engine_is_shown_and_can_be_recomputed(app: Open) -> 
     old = invented(scenario).model_copy(update={"engine_version": "0.0.1"})
     old = old.model_copy(update={"headline": old.headline.model_copy(update={"tokens_per_s_system": 123.0})})
     saved = open_store().save(scenario, "old one", "", old)
-    at = app(scenario=saved.token)
+    at = app(saved=saved.id)
     assert not at.exception
     assert "123\u00a0output" in at.title[0].value
     assert any("0\\.0\\.1" in element.value for element in at.info)
@@ -131,7 +131,7 @@ def test_stored_result_of_this_engine_is_used_as_it_is(app: Open, monkeypatch: p
         raise AssertionError("computed again")
 
     monkeypatch.setattr(engine, "compute", never)
-    at = app(scenario=saved.token)
+    at = app(saved=saved.id)
     assert not at.error
     assert at.title[0].value.startswith(":material/check_circle: Fits")
 
@@ -140,7 +140,7 @@ def test_what_is_too_large_for_an_address_says_so_and_offers_save(app: Open) -> 
     config = {f"key_{i}_{i * 7919}": i * 104729 for i in range(3000)}
     scenario = Scenario(model=ModelChoice(id="big", config=config), system=SystemChoice())
     saved = open_store().save(scenario, "big")
-    at = app(scenario=saved.token)
+    at = app(saved=saved.id)
     at.text_input(key="in.workload.batch").set_value("5").run()
     assert not at.exception
     assert any("too large" in element.value for element in at.info)
@@ -150,6 +150,7 @@ def test_what_is_too_large_for_an_address_says_so_and_offers_save(app: Open) -> 
 def test_share_shows_both_kinds_of_link(app: Open) -> None:
     at = save(app(), "shared")
     at.button(key="share").click().run()
+    at.button(key="link-latest").click().run()
     links = [element.value for element in at.code]
     assert len(links) == 2
     assert "?scenario=" in links[0]
@@ -176,17 +177,17 @@ def test_library_lists_searches_and_says_what_each_is(app: Open, shelf: AppTest)
     assert any("\\$nothing\\$" in element.value for element in shelf.info)
 
 
-def test_delete_can_be_undone_and_closes_the_link_meanwhile(app: Open, shelf: AppTest) -> None:
+def test_archive_can_be_undone(app: Open, shelf: AppTest) -> None:
     saved = open_store().save(Scenario(), "to go")
     shelf.run()
-    shelf.button(key=f"delete-{saved.id}").click().run()
+    shelf.button(key=f"archive-{saved.id}").click().run()
     assert not shelf.exception
-    assert "was deleted" in html(shelf)
-    assert open_store().get_by_token(saved.token) is None
-    assert app(scenario=saved.token).warning
+    assert "was archived" in html(shelf)
+    assert open_store().get(saved.id) is None
+    assert app(saved=saved.id).warning
     shelf.button(key="library-undo").click().run()
-    assert open_store().get_by_token(saved.token) is not None
-    assert "was deleted" not in html(shelf)
+    assert open_store().get(saved.id) is not None
+    assert "was archived" not in html(shelf)
 
 
 def test_duplicate_and_open_from_the_library(app: Open, shelf: AppTest) -> None:
@@ -197,7 +198,7 @@ def test_duplicate_and_open_from_the_library(app: Open, shelf: AppTest) -> None:
     shelf.button(key=f"open-{saved.id}").click().run()
     assert not shelf.exception
     assert shelf.session_state["scenario"].workload.batch == 21
-    assert shelf.query_params["scenario"] == saved.token
+    assert shelf.query_params["saved"] == saved.id
 
 
 def test_old_result_in_the_library_is_recomputed(shelf: AppTest) -> None:

@@ -11,17 +11,41 @@ from ui import dialogs, engine, library, link, state
 from ui.guard import guard
 from ui.inputs import sidebar
 from ui.safe import md
-from ui.sections import ablation, guidance, head, memory, money, reports, rests, simulate, sure, time, unfit, where
+from ui.sections import (
+    ablation,
+    guidance,
+    head,
+    linked,
+    memory,
+    money,
+    reports,
+    rests,
+    simulate,
+    sure,
+    time,
+    unfit,
+    watch,
+    where,
+)
 
 _ASKED = "asked"
 
 
 def run() -> None:
     """One run of the page."""
-    sidebar.show()
+    saved, opened_by = state.opened(), state.linked()
+    if opened_by is None:
+        sidebar.show()
+    else:
+        linked.inputs()
     # Containers that are always there: nothing below changes its place when a notice comes or goes.
     with st.container(key="notices", gap="small"):
         _notices()
+    with st.container(key="others", gap="small"), guard("looking for other people's versions"):
+        if saved is not None and opened_by is not None:
+            linked.banner(saved, opened_by)
+        elif saved is not None:
+            watch.show(saved)
     with st.container(key="planning", gap="small"):
         result, complete = _result()
     with guard("opening the dialog"):

@@ -1,8 +1,7 @@
-"""The Scenarios page: the library of what was saved, with search, open, duplicate and delete with undo."""
+"""The Scenarios page: the library of what was saved, with search, open, duplicate and archive with undo."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from html import escape
 
 import streamlit as st
@@ -10,6 +9,7 @@ import streamlit as st
 from db import Saved, SavedSummary, StoreError
 from planner.words import names
 from planner.words.formats import DASH, Quantity, dollars, prefixed, seconds, significant
+from planner.words.times import moment
 from ui import dialogs, engine, library, state
 from ui.safe import md
 
@@ -75,13 +75,13 @@ def _entry(row: SavedSummary) -> None:
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.button(
                 "Open", key=f"open-{row.id}", icon=":material/open_in_new:", on_click=_open, args=(row.id,),
-                disabled=row.scenario is None, type="secondary",
+                type="secondary",
             )  # fmt: skip
             st.button("Duplicate", key=f"copy-{row.id}", type="tertiary", icon=":material/content_copy:",
-                      on_click=_duplicate, args=(row.id,), disabled=row.scenario is None)  # fmt: skip
-            st.button("Delete", key=f"delete-{row.id}", type="tertiary", icon=":material/delete:", on_click=_delete,
+                      on_click=_duplicate, args=(row.id,))  # fmt: skip
+            st.button("Archive", key=f"archive-{row.id}", type="tertiary", icon=":material/archive:", on_click=_archive,
                       args=(row.id, row.name))  # fmt: skip
-            if row.headline is not None and _is_old(row) and row.scenario is not None:
+            if row.headline is not None and _is_old(row):
                 st.button("Recompute", key=f"recompute-{row.id}", type="tertiary", icon=":material/refresh:",
                           on_click=_recompute, args=(row.id,))  # fmt: skip
 
@@ -92,19 +92,12 @@ def _what(row: SavedSummary) -> str:
     opened = state.opened()
     here = ' <span class="tl-badge">open now</span>' if opened is not None and opened.id == row.id else ""
     what = f"{row.model_id} \u00b7 {row.system_id} \u00b7 {row.policy_id}"
-    if row.scenario is not None:
-        work = row.scenario.workload
-        what += f" \u00b7 batch {work.batch}, {work.prompt_tokens} + {work.output_tokens} tokens"
-    problem = f'<p class="tl-fault" role="alert">{escape(row.problem)}</p>' if row.problem else ""
+    if row.batch is not None:
+        what += f" \u00b7 batch {row.batch}, {row.prompt_tokens} + {row.output_tokens} tokens"
     return (
         f'<h2 class="tl-entry">{escape(row.name)}{here}</h2>{note}'
-        f'<p class="tl-quiet">{escape(what)}<br>changed {escape(_when(row.updated_at))}</p>{problem}'
+        f'<p class="tl-quiet">{escape(what)}<br>changed {escape(moment(row.updated_at))}</p>'
     )
-
-
-def _when(at: datetime) -> str:
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _figures(row: SavedSummary) -> str:
@@ -159,16 +152,16 @@ def _open(scenario_id: str) -> None:
 
 def _duplicate(scenario_id: str) -> None:
     try:
-        copy = library.store().duplicate(scenario_id)
+        copy = library.store().fork(scenario_id, author=state.author())
     except StoreError as error:
         st.session_state[_FAULT] = str(error)
         return
     dialogs.toast(f"Copied as \u201c{copy.name}\u201d.")
 
 
-def _delete(scenario_id: str, name: str) -> None:
+def _archive(scenario_id: str, name: str) -> None:
     try:
-        library.store().delete(scenario_id)
+        library.store().archive(scenario_id)
     except StoreError as error:
         st.session_state[_FAULT] = str(error)
         return
@@ -179,19 +172,19 @@ def _delete(scenario_id: str, name: str) -> None:
 
 
 def _undo_bar() -> None:
-    """The last deletion can be undone until the next one."""
+    """The last archived one can be undone until the next one."""
     undo = st.session_state.get(_UNDO)
     if undo is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="undo-bar"):
-        text = f"\u201c{undo[1]}\u201d was deleted; its link is closed."
+        text = f"\u201c{undo[1]}\u201d was archived; its links are closed."
         st.html(f'<p class="tl-note-line" role="status">{escape(text)}</p>', width="content")
-        st.button("Undo", key="library-undo", icon=":material/undo:", on_click=_undelete, args=(undo[0],))
+        st.button("Undo", key="library-undo", icon=":material/undo:", on_click=_unarchive, args=(undo[0],))
 
 
-def _undelete(scenario_id: str) -> None:
+def _unarchive(scenario_id: str) -> None:
     try:
-        library.store().undelete(scenario_id)
+        library.store().unarchive(scenario_id)
     except StoreError as error:
         st.session_state[_FAULT] = str(error)
         return

@@ -52,7 +52,10 @@ def buttons() -> None:
     saved = state.opened()
     with st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         label = "Save" if saved is None or state.edited() else "Saved"
-        st.button(label, type="primary", icon=":material/bookmark:", key="save", on_click=dialogs.want, args=("save",))
+        if state.linked() is None:
+            st.button(
+                label, type="primary", icon=":material/bookmark:", key="save", on_click=dialogs.want, args=("save",)
+            )
         st.button("Share", icon=":material/link:", key="share", on_click=dialogs.want, args=("share",))
 
 
@@ -62,7 +65,8 @@ def _saved_line() -> str:
     if saved is None:
         return ""
     since = "; changed since, Save keeps the changes" if state.edited() else ""
-    return f'<p class="tl-quiet">Saved as <b>{escape(saved.name)}</b>{since}.</p>'
+    version = f"version {saved.version}" + (f" of {saved.newest}" if saved.newest != saved.version else "")
+    return f'<p class="tl-quiet">Saved as <b>{escape(saved.name)}</b>, {version}{since}.</p>'
 
 
 def _small_line(result: Result) -> str:
