@@ -158,7 +158,7 @@ def _routing(ctx: Context, policy: Policy, ready: Prepared, quick: bool) -> Rout
     )
     if not quick or steps <= QUICK_STEPS:
         return state
-    return replace(state, counts=state.counts[:QUICK_STEPS])
+    return state.replaced(counts=state.counts[:QUICK_STEPS])
 
 
 def prefill_tokens(ctx: Context) -> int:

@@ -96,7 +96,7 @@ def _base_step_s(setting: Setting, sequence: Sequence, hot_share: float | None) 
     placed = monde.place(ctx, ready, setting.routing)
     total = 0.0
     for first in range(0, counts.shape[0], CHUNK):
-        part = replace(setting.routing, counts=counts[first : first + CHUNK])
+        part = setting.routing.replaced(counts=counts[first : first + CHUNK])
         timing = time_pass(monde.decode(ctx, ready, placed, part), ctx.machine, ctx.accepted_per_pass)
         total += float(timing.total_s.mean(axis=0).sum())
     return total / counts.shape[0]

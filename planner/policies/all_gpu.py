@@ -111,7 +111,7 @@ class AllGpu(Policy):
 
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
         widths = ctx.other_widths()
-        shape = routing.profile.shape
+        shape = routing.shape
         tier = np.full(shape, TIER_CODE["gpu"], np.int8)
         why = "fits in HBM with all the others"
         if ready.layout.expert:
@@ -124,7 +124,7 @@ class AllGpu(Policy):
         return Placed(
             tier,
             np.ones(shape, bool),
-            mixed_widths(routing.profile, widths),
+            mixed_widths(routing, widths),
             tuple(w for w, _ in widths),
             {TIER_CODE["gpu"]: why},
             nowhere(shape),

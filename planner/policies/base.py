@@ -277,9 +277,14 @@ def hottest(load: Array, count: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def mixed_widths(load: Array, widths: Sequence[tuple[Width, float]]) -> Stored:
-    """Give each expert of a layer a width: the more loaded ones the wider, in the given shares."""
+def mixed_widths(load: Array | RoutingState, widths: Sequence[tuple[Width, float]]) -> Stored:
+    """Give each expert of a layer a width: the more loaded ones the wider, in the given shares.
+
+    load: [layers, experts], or a routing state for its calibration run, which is drawn only where widths differ.
+    """
     layers, experts = load.shape
+    if isinstance(load, RoutingState):
+        load = load.profile if len(widths) > 1 else np.zeros(load.shape)
     rank = np.argsort(np.argsort(-load, axis=1, kind="stable"), axis=1)
     index = np.zeros((layers, experts), np.int8)
     edge = 0.0

@@ -140,11 +140,11 @@ class CachePolicy(Policy):
 
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Cached:
         assert isinstance(ready, CacheReady)
-        shape = routing.profile.shape
+        shape = routing.shape
         plain = Placed(
             np.full(shape, TIER_CODE["streamed"], np.int8),
             np.zeros(shape, bool),
-            mixed_widths(routing.profile, self.forms(ctx)),
+            mixed_widths(routing, self.forms(ctx)),
             tuple(w for w, _ in self.forms(ctx)),
             {
                 TIER_CODE["gpu"]: "in the cache after the simulated passes; what is cached changes all the time",

@@ -120,7 +120,7 @@ class CpuExperts(Policy):
         return Placed(
             tier,
             resident,
-            mixed_widths(routing.profile, widths),
+            mixed_widths(routing, widths),
             tuple(w for w, _ in widths),
             {
                 TIER_CODE["gpu"]: f"{WHY_HOT[strategy]}, kept in HBM as asked",
@@ -214,11 +214,11 @@ def hot_experts(strategy: str, per_layer: int, routing: RoutingState) -> NDArray
 
     Without statistics the choice is by index, which says nothing about load.
     """
-    layers, experts_each = routing.profile.shape
+    layers, experts_each = routing.shape
     if strategy == "dynamic":
         return hottest(routing.context, per_layer)
     if strategy == "uniform":
-        return np.broadcast_to(np.arange(experts_each) < per_layer, routing.profile.shape).copy()
+        return np.broadcast_to(np.arange(experts_each) < per_layer, routing.shape).copy()
     if strategy == "layers":
         return hottest(routing.profile, per_layer)
     load = (

@@ -70,13 +70,13 @@ class CpuOnly(Policy):
         return [host]
 
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
-        shape = routing.profile.shape
+        shape = routing.shape
         widths = ctx.other_widths()
         code = TIER_CODE["host"]
         return Placed(
             np.full(shape, code, np.int8),
             np.zeros(shape, bool),
-            mixed_widths(routing.profile, widths),
+            mixed_widths(routing, widths),
             tuple(w for w, _ in widths),
             {code: "the only memory of this plan"},
             nowhere(shape),

@@ -235,7 +235,7 @@ class Klotski(Policy):
         return KlotskiPlaced(
             np.where(resident, TIER_CODE["gpu"], TIER_CODE["streamed"]).astype(np.int8),
             resident,
-            mixed_widths(routing.profile, widths),
+            mixed_widths(routing, widths),
             tuple(w for w, _ in widths),
             {
                 TIER_CODE["gpu"]: "among the most loaded experts of its layer; HBM has room for these",

@@ -80,7 +80,7 @@ class LayerStreaming(Policy):
         return Placed(
             tier,
             resident,
-            mixed_widths(routing.profile, widths),
+            mixed_widths(routing, widths),
             tuple(w for w, _ in widths),
             {
                 TIER_CODE["gpu"]: "among the most loaded experts of its layer; HBM has room for these",

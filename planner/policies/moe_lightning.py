@@ -218,7 +218,7 @@ class MoeLightning(Policy):
         return Placed(
             np.where(resident, TIER_CODE["gpu"], away).astype(np.int8),
             resident,
-            mixed_widths(routing.profile, widths),
+            mixed_widths(routing, widths),
             tuple(w for w, _ in widths),
             {
                 TIER_CODE["gpu"]: "among the most loaded experts of its layer; HBM has room for these (r_w)",

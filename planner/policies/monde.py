@@ -107,7 +107,7 @@ class Monde(Policy):
         return Placed(
             tier,
             resident,
-            mixed_widths(routing.profile, widths),
+            mixed_widths(routing, widths),
             tuple(w for w, _ in widths),
             {
                 TIER_CODE["gpu"]: "among the most loaded experts of its layer, kept in HBM as asked",

@@ -96,7 +96,7 @@ class PiMoe(Policy):
         return Placed(
             np.where(resident, TIER_CODE["gpu"], TIER_CODE[kind]).astype(np.int8),
             resident,
-            mixed_widths(routing.profile, widths),
+            mixed_widths(routing, widths),
             tuple(w for w, _ in widths),
             {
                 TIER_CODE["gpu"]: "among the most loaded experts of its layer, kept in HBM as asked",

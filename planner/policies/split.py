@@ -100,7 +100,7 @@ class SplitPolicy(Policy):
         return Placed(
             np.where(chosen, TIER_CODE["gpu"], TIER_CODE["host"]).astype(np.int8),
             chosen,
-            mixed_widths(routing.profile, widths),
+            mixed_widths(routing, widths),
             tuple(w for w, _ in widths),
             {TIER_CODE["gpu"]: self.why_gpu(), TIER_CODE["host"]: self.why_host()},
             nowhere(chosen.shape),

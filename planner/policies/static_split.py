@@ -137,7 +137,7 @@ class StaticSplit(Policy):
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
         assert isinstance(ready, SplitReady)
         widths = ctx.other_widths()
-        shape = routing.profile.shape
+        shape = routing.shape
         number = np.arange(ctx.moe_layers)
         first = ctx.option("which", "first") == "first"
         on_cpu = number < ready.cpu_layers if first else number >= ctx.moe_layers - ready.cpu_layers
@@ -145,7 +145,7 @@ class StaticSplit(Policy):
         return Placed(
             np.where(resident, TIER_CODE["gpu"], TIER_CODE["host"]).astype(np.int8),
             resident,
-            mixed_widths(routing.profile, widths),
+            mixed_widths(routing, widths),
             tuple(w for w, _ in widths),
             {
                 TIER_CODE["gpu"]: "its layer is one of those whose experts stay in HBM",

@@ -103,7 +103,7 @@ class TriMoe(Policy):
     # --- layout ----------------------------------------------------------------------------------------------------
     def place(self, ctx: Context, ready: Prepared, routing: RoutingState) -> Placed:
         widths = ctx.other_widths()
-        stored = mixed_widths(routing.profile, widths)
+        stored = mixed_widths(routing, widths)
         resident = hottest(routing.profile, ready.resident_per_layer)
         warm = warm_stored(ctx, stored, len(widths))
         start = starting_layout(ctx, routing, stored, resident, warm)

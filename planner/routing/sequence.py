@@ -48,6 +48,10 @@ class Sequence:
         self.counts.flags.writeable = False
         self.begun.flags.writeable = False
 
+    @property
+    def nbytes(self) -> int:
+        return self.counts.nbytes + self.begun.nbytes
+
 
 def step_similarity(counts: np.ndarray) -> tuple[float, float]:
     """How alike consecutive steps are: cosine of the loads and Jaccard index of the sets of hit experts.

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from planner.routing.counter_rng import child
+from planner.routing.kept import kept
 from planner.routing.state import RoutingError, RoutingState, scale_counts
 from planner.scenario import RoutingChoice
 
@@ -141,31 +142,45 @@ def trace_state(
     calibration, timed = split(recording.length.size, choice.seed)
     sampled = min(batch, max(1, PASS_TOKENS // tokens_per_request))
     sequences = np.resize(timed, sampled)
-    half = recording.length[sequences] // 2
-    later = recording.length[sequences] - half
-    first = np.arange(sampled) < timed.size
-    offset = np.where(first, 0, child(child(_OFFSET, choice.seed), np.arange(sampled)).astype(np.int64) % later)
-    steady = np.arange(steps)[:, None, None] * tokens_per_request + np.arange(tokens_per_request)
-    position = (recording.start[sequences] + half)[:, None] + (offset[:, None] + steady) % later[:, None]
-    counts = count_rows(recording.ids, position.reshape(steps, -1), experts)
-
-    uses = np.bincount(sequences, minlength=recording.length.size) * (batch / sampled)
-    early = np.concatenate([np.arange(s, s + n // 2) for s, n in _spans(recording, timed)])
+    later = recording.length[sequences] - recording.length[sequences] // 2
     wanted = min(prefill_tokens, PASS_TOKENS)
-    shift = np.arange(PREFILL_PASSES)[:, None] * (early.size // PREFILL_PASSES)
-    passes = count_rows(recording.ids, early[(shift + np.arange(wanted)) % early.size], experts)
+    name = ("trace", entry.id, choice.seed)
 
-    rows = _every(np.concatenate([np.arange(s + n // 2, s + n) for s, n in _spans(recording, timed)]), GATE_TOKENS)
-    gates = _normalised(recording.weights[np.arange(rows.size) % entry.layers, rows])
+    def counts() -> np.ndarray:
+        rows = _decode_rows(recording, sequences, timed.size, choice.seed, tokens_per_request, steps)
+        return count_rows(recording.ids, rows, experts)
+
+    def context() -> tuple[np.ndarray, np.ndarray]:
+        uses = np.bincount(sequences, minlength=recording.length.size) * (batch / sampled)
+        return (
+            np.einsum("r,rle->le", uses, recording.early_counts),
+            np.einsum("r,rle->le", uses, recording.early_scores),
+        )
+
+    def prefill() -> np.ndarray:
+        early = np.concatenate([np.arange(s, s + n // 2) for s, n in _spans(recording, timed)])
+        shift = np.arange(PREFILL_PASSES)[:, None] * (early.size // PREFILL_PASSES)
+        return count_rows(recording.ids, early[(shift + np.arange(wanted)) % early.size], experts)
+
+    def gates() -> np.ndarray:
+        late = np.concatenate([np.arange(s + n // 2, s + n) for s, n in _spans(recording, timed)])
+        rows = _every(late, GATE_TOKENS)
+        scores = _normalised(recording.weights[np.arange(rows.size) % entry.layers, rows])
+        return np.asarray(-np.sort(-scores, axis=1), np.float32)
 
     learnt = int((recording.length[calibration] // 2).sum())
     distinct = min(sampled, timed.size)
     return RoutingState(
-        counts=scale_counts(counts, sampled * tokens_per_request, batch * tokens_per_request),
-        profile=recording.early_counts[calibration].sum(axis=0),
-        context=np.einsum("r,rle->le", uses, recording.early_counts),
-        context_scores=np.einsum("r,rle->le", uses, recording.early_scores),
-        prefill_counts=scale_counts(passes, wanted, prefill_tokens),
+        shape=(layers, experts),
+        counts=lambda: scale_counts(
+            kept((*name, "counts", sampled, tokens_per_request, steps), counts),
+            sampled * tokens_per_request,
+            batch * tokens_per_request,
+        ),
+        profile=lambda: kept((*name, "profile"), lambda: recording.early_counts[calibration].sum(axis=0)),
+        context=lambda: kept((*name, "context", sampled, batch), context)[0],
+        context_scores=lambda: kept((*name, "context", sampled, batch), context)[1],
+        prefill_counts=lambda: scale_counts(kept((*name, "prefill", wanted), prefill), wanted, prefill_tokens),
         tokens_per_pass=batch * tokens_per_request,
         prefill_tokens=prefill_tokens,
         learned_on=(
@@ -176,8 +191,21 @@ def trace_state(
         warnings=_warnings(
             entry, batch, sampled, timed.size, steps * tokens_per_request, int(later.min()), wanted, prefill_tokens
         ),
-        gate_weights=np.asarray(-np.sort(-gates, axis=1), np.float32),
+        gate_weights=lambda: kept((*name, "gates"), gates),
     )
+
+
+def _decode_rows(
+    recording: Recording, sequences: np.ndarray, timed: int, seed: int, tokens: int, steps: int
+) -> np.ndarray:
+    """Rows of the recording that each decode pass takes, int [steps, sequences x tokens], from the second halves."""
+    half = recording.length[sequences] // 2
+    later = recording.length[sequences] - half
+    number = np.arange(sequences.size)
+    offset = np.where(number < timed, 0, child(child(_OFFSET, seed), number).astype(np.int64) % later)
+    steady = np.arange(steps)[:, None, None] * tokens + np.arange(tokens)
+    position = (recording.start[sequences] + half)[:, None] + (offset[:, None] + steady) % later[:, None]
+    return position.reshape(steps, -1)
 
 
 _ORDER, _OFFSET = np.uint64(0x6F72646572), np.uint64(0x6F6666736574)

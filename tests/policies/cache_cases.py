@@ -103,6 +103,7 @@ def written(counts: Any, *, top_k: int = 1, gates: Any = None, prefill: Any = No
     learnt = np.ones(shape) if load is None else np.asarray(load, float)
     passes = array[:1] if prefill is None else np.asarray(prefill, np.int32)
     return RoutingState(
+        shape=(shape[0], shape[1]),
         counts=array,
         profile=learnt.copy(),
         context=learnt.copy(),

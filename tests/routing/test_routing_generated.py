@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import planner.routing.service as service
 from planner.routing import RoutingError, RoutingState, automatic_steps, clear_cache, routing_state
 from planner.routing import generator as generator_room
+from planner.routing import kept as kept_room
 from planner.routing.state import scale_counts
 from planner.scenario import RoutingChoice
 
@@ -95,7 +95,7 @@ def test_calibration_and_prefill_use_requests_outside_the_batch(monkeypatch: pyt
 
     monkeypatch.setattr(generator_room, "sample_counts", spy)
     clear_cache()
-    state(batch=200, prompt_tokens=16)
+    state(batch=200, prompt_tokens=16).arrays()
     (batch,), (context,) = seen[generator_room.DECODE], seen[generator_room.CONTEXT]
     (profile,), passes = seen[generator_room.PROFILE], seen[generator_room.PREFILL]
     assert batch == context
@@ -184,35 +184,100 @@ def test_more_choices_than_experts_is_a_sentence() -> None:
         state(top_k=33)
 
 
-def test_equal_calls_share_one_result_across_threads() -> None:
+def drawn_streams(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Streams that the sampler draws from now on, in order."""
+    seen: list[int] = []
+    original = generator_room.sample_counts
+
+    def spy(weights, factors, key, stream, *rest):
+        seen.append(stream)
+        return original(weights, factors, key, stream, *rest)
+
+    monkeypatch.setattr(generator_room, "sample_counts", spy)
     clear_cache()
-    found: list[RoutingState] = []
-    threads = [threading.Thread(target=lambda: found.append(state())) for _ in range(8)]
+    return seen
+
+
+def test_equal_calls_share_one_draw_across_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = drawn_streams(monkeypatch)
+    found: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda: found.append(state().counts)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len({id(one) for one in found}) == 1
+    assert seen == [generator_room.DECODE]
 
 
-def test_the_cache_drops_the_oldest_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_is_drawn_when_it_is_read_and_again_only_if_what_it_depends_on_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = drawn_streams(monkeypatch)
+    decode, context, profile, prefill = (
+        generator_room.DECODE, generator_room.CONTEXT, generator_room.PROFILE, generator_room.PREFILL
+    )  # fmt: skip
+    passes = [prefill] * generator_room.PREFILL_PASSES
+    first = state()
+    assert seen == []
+    first.counts, first.profile, first.prefill_counts  # noqa: B018
+    assert seen == [decode, profile, *passes]
+    first.arrays()
+    assert seen == [decode, profile, *passes, context]
+    seen.clear()
+    state(prompt_tokens=90).arrays()  # another prompt: neither decode passes nor the calibration run
+    assert sorted(seen) == sorted([context, *passes])
+    seen.clear()
+    state(batch=9).arrays()  # another batch: neither the calibration run nor prefill passes of the same size
+    assert sorted(seen) == sorted([decode, context])
+    seen.clear()
+    state(RoutingChoice(locality=0.1, drift_share=0.3), prefill_tokens=255).arrays()
+    assert seen == passes
+    seen.clear()
+    state(RoutingChoice(sigma=0.6)).profile  # noqa: B018
+    assert seen == [profile]
+
+
+def test_kept_streams_never_hold_more_than_the_limit_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     clear_cache()
-    monkeypatch.setattr(service, "CACHE_BYTES", 3 * state(RoutingChoice(seed=0)).nbytes)
-    kept = state(RoutingChoice(seed=0))
-    for seed in range(1, 6):
-        state(RoutingChoice(seed=seed))
-        assert state(RoutingChoice(seed=0)) is kept
-    assert len(service._states) == 3
+    state(RoutingChoice(seed=0)).arrays()
+    limit = 3 * kept_room.kept_bytes()
+    monkeypatch.setattr(kept_room, "CACHE_BYTES", limit)
+    kept = state(RoutingChoice(seed=0)).profile
+    for seed in range(1, 8):
+        state(RoutingChoice(seed=seed)).arrays()
+        assert state(RoutingChoice(seed=0)).profile is kept
+        assert kept_room.kept_bytes() <= limit
     clear_cache()
-    assert state(RoutingChoice(seed=0)) is not kept
+    again = state(RoutingChoice(seed=0)).profile
+    assert again is not kept
+    assert np.array_equal(again, kept)
 
 
-def test_a_failed_computation_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_in_use_keeps_its_arrays_when_the_cache_forgets_them() -> None:
     clear_cache()
-    monkeypatch.setattr(service, "generate", lambda *a, **k: (_ for _ in ()).throw(MemoryError("no room")))
-    with pytest.raises(MemoryError):
-        state()
-    monkeypatch.undo()
+    one = state()
+    counts = one.counts
+    clear_cache()
+    assert one.counts is counts
+
+
+def test_a_replaced_state_draws_no_stream_that_was_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = drawn_streams(monkeypatch)
+    whole = state()
+    part = whole.replaced(counts=whole.counts[:2])
+    assert part.counts.shape[0] == 2
+    assert seen == [generator_room.DECODE]
+    assert part.learned_on == whole.learned_on
+    assert np.array_equal(part.profile, whole.profile)
+
+
+def test_a_failed_draw_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    clear_cache()
+    with monkeypatch.context() as patched:
+        patched.setattr(generator_room, "sample_counts", lambda *a: (_ for _ in ()).throw(MemoryError("no room")))
+        with pytest.raises(MemoryError):
+            state().counts  # noqa: B018
     assert state().counts.sum() > 0
 
 
