@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 KINDS: tuple[str, ...] = ("full", "window", "mla", "linear", "mamba", "none", "compressed")
 """Kinds of token mixer; the position in this tuple is the code in :class:`models.counts.LayerWork`."""
@@ -196,7 +197,7 @@ class Architecture:
         """Indices of the layers that route to experts."""
         return tuple(layer.index for layer in self.layers if layer.is_moe)
 
-    @property
+    @cached_property
     def _first_moe(self) -> Layer:
         return next(layer for layer in self.layers if layer.is_moe)
 
@@ -215,7 +216,7 @@ class Architecture:
         """Experts of a MoE layer that every token visits."""
         return self._first_moe.shared_experts
 
-    @property
+    @cached_property
     def expert_parameters(self) -> int:
         """Parameters of one routed expert."""
         return self._first_moe.expert_parameters

@@ -7,12 +7,11 @@ from typing import Any
 from hardware import systems
 from models import formats
 from planner.evaluate import Evaluation, evaluate
-from planner.physics.memory import fits, largest
+from planner.memory_limits import Limits, lengths
+from planner.physics.memory import fits
 from planner.result import Change, Memory
 from planner.scenario import Scenario
 
-LARGEST_BATCH = 65_536
-LARGEST_CONTEXT = 11_000_000
 NARROWER_KV = {"bf16": ("fp8", "FP8"), "fp8": ("int4", "INT4"), "int8": ("int4", "INT4")}
 MOST_CHANGES = 5
 
@@ -22,14 +21,10 @@ def memory_record(found: Evaluation) -> Memory | None:
     ready, ctx = found.ready, found.ctx
     if ready is None:
         return None
-    w = ctx.scenario.workload
-    context = w.prompt_tokens + w.output_tokens
     ledger = ready.ledger
     short = max(ledger, key=lambda t: t.short_bytes)
-    batch_limit = largest_batch(ctx.scenario)
-    # Output at least one token, prompt at least one: the shortest context is two tokens.
-    limit = max(ctx.arch.max_context_tokens or LARGEST_CONTEXT, context)
-    context_limit = largest(lambda c: _fits_at(ctx.scenario, w.batch, max(c, 2)), min(limit, LARGEST_CONTEXT))
+    limits = Limits(ctx, found.policy)
+    batch_limit, context_limit = limits.batch(), limits.context()
     return Memory(
         tiers=tuple(t.record() for t in ledger),
         first_unfit=_unfit(short) if short.short_bytes > 0 else None,
@@ -37,27 +32,6 @@ def memory_record(found: Evaluation) -> Memory | None:
         largest_context_tokens=context_limit,
         changes=_changes(found, batch_limit, context_limit) if short.short_bytes > 0 else (),
     )
-
-
-def largest_batch(scenario: Scenario) -> int:
-    """Largest batch that fits at the scenario's context, 0 if none. Errors as evaluate."""
-    context = scenario.workload.prompt_tokens + scenario.workload.output_tokens
-    return largest(lambda batch: _fits_at(scenario, batch, context), LARGEST_BATCH)
-
-
-def _fits_at(scenario: Scenario, batch: int, context: int) -> bool:
-    checked = evaluate(_with(scenario, _lengths(scenario, batch, context)), stop_at="memory")
-    return checked.ready is not None and fits(checked.ready.ledger)
-
-
-def _lengths(scenario: Scenario, batch: int, context: int) -> dict[str, Any]:
-    """Batch, prompt and output of a context: the output keeps its length while the prompt can give."""
-    w = scenario.workload
-    output = min(w.output_tokens, max(1, context - 1))
-    prompt = context - output
-    if prompt > 10_000_000:
-        prompt, output = 10_000_000, context - 10_000_000
-    return {"workload.batch": batch, "workload.prompt_tokens": prompt, "workload.output_tokens": output}
 
 
 def _unfit(tier: Any) -> str:
@@ -85,10 +59,8 @@ def _changes(found: Evaluation, batch_limit: int, context_limit: int) -> tuple[C
     if 0 < batch_limit < w.batch:
         candidates.append((f"Batch {batch_limit:,} instead of {w.batch:,}", {"workload.batch": batch_limit}))
     if 1 < context_limit < context:
-        lengths = _lengths(scenario, w.batch, context_limit)
-        lengths.pop("workload.batch")
-        text = f"Context {context_limit:,} instead of {context:,} tokens"
-        candidates.append((text, lengths))
+        shorter = {f"workload.{name}": tokens for name, tokens in lengths(scenario, context_limit).items()}
+        candidates.append((f"Context {context_limit:,} instead of {context:,} tokens", shorter))
     narrower = NARROWER_KV.get(scenario.model.kv_format)
     if narrower:
         candidates.append((f"KV cache in {narrower[1]}", {"model.kv_format": narrower[0]}))

@@ -19,12 +19,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.evaluate import Evaluation
-from planner.parallel import replicas_at_work
+from planner.parallel import Layout, replicas_at_work
 
 REQUESTS_EACH = 10
 """Requests that each client sends, as InferenceX and vLLM's serving benchmark are run (10 prompts per client)."""
@@ -114,10 +114,16 @@ def pass_times(found: Evaluation) -> PassTimes:
 def serve_clients(found: Evaluation, clients: Clients) -> Served:
     """Play the loop of ``clients`` against a plan that fits; they divide evenly over its replicas."""
     assert found.ready is not None
-    replicas = int(replicas_at_work(clients.count, found.ready.layout))
+    return serve_with(pass_times(found), found.ready.layout, clients)
+
+
+def serve_with(times: PassTimes, layout: Layout, clients: Clients) -> Served:
+    """Play the loop against the passes of a plan with this layout; clients and slots divide over its replicas."""
+    replicas = int(replicas_at_work(clients.count, layout))
     each = math.ceil(clients.count / replicas)
-    one = play(pass_times(found), Clients(**{**clients.__dict__, "count": each}))
-    return Served(**{**one.__dict__, "tokens_per_s": one.tokens_per_s * clients.count / each})
+    slots = None if clients.slots is None else max(math.ceil(clients.slots / replicas), 1)
+    one = play(times, replace(clients, count=each, slots=slots))
+    return replace(one, tokens_per_s=one.tokens_per_s * clients.count / each)
 
 
 def play(times: PassTimes, clients: Clients) -> Served:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -18,13 +19,16 @@ from planner.calibration import calibrated_figures
 from planner.errors import PlanError, unknown
 from planner.machine import Machine, machine
 from planner.physics.operation import Array
-from planner.scenario import Scenario
+from planner.scenario import Scenario, Workload
+
+T = TypeVar("T")
 
 NATIVE = "native"
 CHUNK_TOKENS = 8192  # of a prefill pass where neither scenario nor policy says more
 # Which parameter components stream together; names as in models.parameters(...).by_component.
 ROUTED = {"routed"}
 NOT_IN_A_PASS = {"mtp", "mtp_dup_tables", "scales"}
+OF_WEIGHTS = ("parameters", "moe", "bytes_per_weight", "native_expert_format", "weight_ledgers", "state_bytes")
 GROUPS = {
     "embed": "embed",
     "lm_head": "lm_head",
@@ -60,6 +64,14 @@ class Context:
     work: LayerWork
     machine: Machine
     chunk_tokens: int = CHUNK_TOKENS  # of one prefill pass, at most
+
+    def with_workload(self, workload: Workload, chunk_tokens: int) -> Context:
+        """The same model on the same machine under another load; what depends on weights alone is carried over."""
+        scenario = self.scenario.model_copy(update={"workload": workload})
+        changed = Context(scenario, self.arch, self.work, self.machine, chunk_tokens)
+        for name in OF_WEIGHTS:
+            changed.__dict__[name] = getattr(self, name)
+        return changed
 
     # --- sizes -----------------------------------------------------------------------------------------------------
     @cached_property
@@ -111,6 +123,27 @@ class Context:
             weights[group] = weights.get(group, 0.0) + count
             stored[group] = stored.get(group, 0.0) + sizes[component]
         return {g: stored[g] / weights[g] if weights[g] else 0.0 for g in weights}
+
+    @cached_property
+    def weight_ledgers(self) -> dict[Hashable, tuple[tuple[str, float, float], ...]]:
+        """What the ledger of the GPUs holds of weights outside the experts, by layout; filled by who makes ledgers."""
+        return {}
+
+    @cached_property
+    def memo(self) -> dict[str, tuple[tuple[object, ...], object]]:
+        """The last answer of a costly question that several parts of one plan ask, see :meth:`once`."""
+        return {}
+
+    def once(self, question: str, about: tuple[object, ...], answer: Callable[[], T]) -> T:
+        """``answer()``, worked out once as long as the question is about the very same objects."""
+        known = self.memo.get(question)
+        if (
+            known is None
+            or len(known[0]) != len(about)
+            or any(a is not b for a, b in zip(known[0], about, strict=True))
+        ):
+            known = self.memo[question] = (about, answer())
+        return cast(T, known[1])
 
     def group_bytes(self, group: str, parameters: Array | float) -> Array:
         return np.asarray(parameters, float) * self.bytes_per_weight.get(group, 0.0)

@@ -10,6 +10,7 @@ import hardware
 import models
 from planner import ENGINE_VERSION
 from planner.advice import memory_record
+from planner.as_served import served_report
 from planner.assumptions import assumptions
 from planner.bound import bound
 from planner.computed_work import computed_work
@@ -35,7 +36,12 @@ from planner.uncertainty import doubts, intervals
 
 
 def plan(
-    scenario: Scenario, *, with_ranges: bool = True, with_marginals: bool = True, with_schedule: bool | None = None
+    scenario: Scenario,
+    *,
+    with_ranges: bool = True,
+    with_marginals: bool = True,
+    with_schedule: bool | None = None,
+    with_served: bool | None = None,
 ) -> Result:
     """Plan a scenario: placement, time, energy, cost, memory, and what they rest on.
 
@@ -44,6 +50,7 @@ def plan(
     each with one clear sentence. ``with_ranges`` and ``with_marginals`` switch off the evaluations with other figures
     that give intervals and marginal values (for sweeps); nothing else depends on them. ``with_schedule`` asks for the
     report on the schedule (of policies that have one) apart from marginal values; None = together with them.
+    ``with_served`` asks for what clients in a closed loop would measure; None = together with the ranges.
     """
     found = evaluate(scenario)
     spread = ranges(found) if with_ranges and found.fits else NO_RANGES
@@ -60,6 +67,7 @@ def plan(
         placement=placement_record(found),
         decode=found.decode.step if found.decode else None,
         prefill=_prefill(found),
+        served=served_report(found) if (with_ranges if with_served is None else with_served) else None,
         memory=memory_record(found),
         energy=found.energy,
         cost=found.cost,

@@ -175,6 +175,21 @@ class Prefill(Record):
     alternatives: dict[str, float | None] = Field(description="mode -> seconds for one prompt, None where impossible")
 
 
+class ServedReport(Record):
+    """TTFT and TPOT as clients see them who each send their next request when the last one ends (a closed loop)."""
+
+    clients: int = Field(description="as many as the batch")
+    requests: int = Field(description="played; lengths from 80 to 100 % of the largest, the stated ones in the mean")
+    ttft_s: float = Field(description="mean; waits for the prompts of others included")
+    ttft_median_s: float
+    ttft_p99_s: float
+    tpot_s: float | None = Field(
+        None, description="mean; prefill passes of others included. None for an output of one token"
+    )
+    running: float = Field(description="requests that decode at once, mean")
+    measured: bool = Field(description="held against served runs of this kind (all experts in HBM)")
+
+
 class MemoryItem(Record):
     name: str
     bytes: float
@@ -475,6 +490,7 @@ class Result(Record):
     placement: Placement | None = None
     decode: Step | None = None
     prefill: Prefill | None = None
+    served: ServedReport | None = None
     memory: Memory | None = None
     energy: Energy | None = None
     cost: Cost | None = None

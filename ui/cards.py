@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from html import escape
 
 from planner.result import Result
-from planner.words import sureness
+from planner.words import served, sureness
 from planner.words.formats import (
     DASH,
     Quantity,
@@ -38,8 +38,10 @@ class Card:
 
 
 HELP = {
-    "ttft": "Time from a prompt's arrival at this load to its first output token; no queueing. Prefill plus one step.",
-    "tpot": "Mean time per output token of one user, over the growing context. Tokens/s per user = 1 / TPOT.",
+    "ttft": "Time from a prompt's arrival at this load to its first output token; no queueing. Prefill plus one step. "
+    "As served: with as many clients as the batch, who wait for each other's prompts.",
+    "tpot": "Mean time per output token of one user, over the growing context. Tokens/s per user = 1 / TPOT. "
+    "As served: with the prompts of as many clients as the batch between the steps.",
     "rate": "Output tokens per second of the whole system while decoding: batch / TPOT.",
     "energy": "Energy at the wall of the whole system per output token, idle parts included; PUE is not.",
     "cost": "Machine time (price over life and busy share, or rent), electricity with PUE; split by time used.",
@@ -91,6 +93,7 @@ def _ttft(result: Result) -> Card:
     span, bar = _span(result, "ttft_s", value, seconds_unit(value)[0])
     note = _join(
         f"one prompt of {count(work.prompt_tokens)} tokens, at this load, no queueing",
+        served.first_token(result),
         _target("target", work.slo_ttft_s, value),
     )
     return Card("First token, TTFT", HELP["ttft"], seconds(value), span, bar, note)
@@ -111,7 +114,7 @@ def _tpot(result: Result) -> Card:
         seconds(value),
         span,
         bar,
-        _join(step, _target("target", work.slo_tpot_s, value)),
+        _join(step, served.per_token(result), _target("target", work.slo_tpot_s, value)),
     )
 
 

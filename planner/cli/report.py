@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from planner.cli.output import columns
 from planner.result import AccuracyReport, Assumption, Cost, Headline, Memory, Result, Step
-from planner.words import names, outlook, sureness, verdict
+from planner.words import names, outlook, served, sureness, verdict
 from planner.words.findings import drafted_words, ordered
 from planner.words.formats import (
     PREFIXES,
@@ -33,7 +33,8 @@ def report(result: Result) -> str:
     """The text of ``plan`` without ``--json``; plain spaces, at most about 100 columns."""
     blocks = [_opening(result)]
     if result.headline.fits:
-        blocks.append(_headline(result.headline, sureness.interval_title(result)))
+        told = served.sentence(result)
+        blocks.append(_headline(result.headline, sureness.interval_title(result)) + (_paragraph(told) if told else ""))
         if result.accuracy is not None:
             blocks.append(_sureness(result.accuracy))
     if result.decode is not None:

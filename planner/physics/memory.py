@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,7 +105,6 @@ def gpu_tier(
     assert gpu is not None
     name = TIER_NAMES["gpu"] if not ctx.machine.unified_memory else "Unified memory"
     tier = Tier("gpu", layout.gpus, gpu.capacity_bytes, name)
-    work = ctx.work
     copies = layout.data
 
     def add(item: str, replica_bytes: float, skew: float = 1.0) -> None:
@@ -116,18 +115,9 @@ def gpu_tier(
         """Bytes of each layer: the fullest pipeline stage counts."""
         add(item, float(per_layer.sum()), fullest_stage(per_layer, layout) * skew)
 
-    mixer = ctx.group_bytes("mixer", work.mixer_parameters)
-    add_layers("attention", mixer * (layout.tensor if layout.attention_data else 1))
-    dense = ctx.group_bytes("dense", work.dense_parameters) + ctx.group_bytes("shared", work.shared_parameters)
-    add_layers("dense and shared", dense + ctx.group_bytes("router", work.router_parameters) * layout.tensor)
-    embed = float(ctx.group_bytes("embed", work.embed_parameters))
-    head = 0.0 if ctx.arch.tied_embeddings else float(ctx.group_bytes("lm_head", work.lm_head_parameters))
-    # One table on the first stage, one on the last, and the drafting module beside the latter.
-    one_stage = embed + head if layout.pipeline == 1 else max(embed, head)
-    add("embedding and head", embed + head, one_stage * layout.pipeline / max(embed + head, 1.0))
-    if ctx.scenario.workload.draft_tokens > 0:
-        add("drafting module", float(ctx.group_bytes("mixer", work.mtp_parameters)), float(layout.pipeline))
-    moe = np.asarray(work.is_moe, float)
+    for item, replica_bytes, skew in _weights(ctx, layout):
+        add(item, replica_bytes, skew)
+    moe = np.asarray(ctx.work.is_moe, float)
     add_layers("experts", expert_bytes * moe / max(float(moe.sum()), 1.0), expert_fullest_share)
     if kv_on_gpu:
         replica = math.ceil(batch / layout.data)
@@ -141,6 +131,31 @@ def gpu_tier(
     add("streaming buffers", buffer_bytes * layout.tensor * layout.pipeline, 1.0)
     tier.add("framework reserve", gpu.reserve_bytes * layout.gpus)
     return tier
+
+
+def _weights(ctx: Context, layout: Layout) -> tuple[tuple[str, float, float], ...]:
+    """Weights of one replica outside the routed experts: item, bytes, bytes of the fullest GPU over the mean."""
+    key = (layout, ctx.scenario.workload.draft_tokens > 0)
+    if key in ctx.weight_ledgers:
+        return ctx.weight_ledgers[key]
+    work = ctx.work
+    mixer = ctx.group_bytes("mixer", work.mixer_parameters) * (layout.tensor if layout.attention_data else 1)
+    dense = ctx.group_bytes("dense", work.dense_parameters) + ctx.group_bytes("shared", work.shared_parameters)
+    dense = dense + ctx.group_bytes("router", work.router_parameters) * layout.tensor
+    embed = float(ctx.group_bytes("embed", work.embed_parameters))
+    head = 0.0 if ctx.arch.tied_embeddings else float(ctx.group_bytes("lm_head", work.lm_head_parameters))
+    # One table on the first stage, one on the last, and the drafting module beside the latter.
+    one_stage = embed + head if layout.pipeline == 1 else max(embed, head)
+    rows = [
+        ("attention", float(mixer.sum()), fullest_stage(mixer, layout)),
+        ("dense and shared", float(dense.sum()), fullest_stage(dense, layout)),
+        ("embedding and head", embed + head, one_stage * layout.pipeline / max(embed + head, 1.0)),
+    ]
+    if ctx.scenario.workload.draft_tokens > 0:
+        rows.append(("drafting module", float(ctx.group_bytes("mixer", work.mtp_parameters)), float(layout.pipeline)))
+    found = tuple(rows)
+    ctx.weight_ledgers[key] = found
+    return found
 
 
 def host_tier(machine: Machine, *, name: str = TIER_NAMES["host"]) -> Tier:
@@ -159,14 +174,47 @@ def cxl_tier(machine: Machine) -> Tier:
     return Tier("cxl_ndp", ndp.units * machine.nodes, ndp.capacity_bytes, TIER_NAMES["cxl_ndp"])
 
 
-def largest(fits_at: Callable[[int], bool], limit: int) -> int:
-    """Largest whole number from 1 to ``limit`` at which a plan fits, 0 if none (fitting is monotone)."""
-    if not fits_at(1):
-        return 0
-    if fits_at(limit):
-        return limit
-    low, high = 1, limit
+def largest(fits_at: Callable[[int], bool], limit: int, guess: int = 0) -> int:
+    """Largest whole number from 1 to ``limit`` at which a plan fits, 0 if none (fitting is monotone).
+
+    ``guess``: where that is likely; asked there first, then ever further away until the limit lies between.
+    """
+    low, high, reach = 0, limit + 1, 1
+    guess = min(max(guess, 1), limit)
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits_at(middle) else (low, middle)
+        if guess <= low or guess >= high:
+            guess = (low + high) // 2
+        if fits_at(guess):
+            low, guess = guess, guess + reach
+        else:
+            high, guess = guess, guess - reach
+        reach *= 4
+    return low
+
+
+def likely(short_at: Callable[[int], Sequence[float]], limit: int) -> int:
+    """Largest whole number from 1 to ``limit`` where none of ``short_at`` is above zero (each grows), 0 if none.
+
+    Each is nearly a straight line, so between a number that is short and one that is not the first line to cross zero
+    tells where to look next; every third time the middle does, for what is not straight.
+    """
+    low, high = 1, limit
+    free, short = short_at(low), short_at(high)
+    if max(free) > 0 or max(short) <= 0:
+        return 0 if max(free) > 0 else limit
+    turn = 0
+    while high - low > 1:
+        turn += 1
+        part = min(-f / (s - f) for f, s in zip(free, short, strict=True) if s > 0) if turn % 3 else 0.5
+        middle = min(max(low + int((high - low) * part), low + 1), high - 1)
+        value = short_at(middle)
+        if max(value) > 0:
+            high, short = middle, value
+            continue
+        low, free = middle, value
+        if turn % 3 and high - low > 1:  # a straight ledger ends right above
+            value = short_at(low + 1)
+            if max(value) > 0:
+                return low
+            low, free = low + 1, value
     return low

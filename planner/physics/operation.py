@@ -115,11 +115,10 @@ def phase_times(phase: Phase) -> PhaseTimes:
     hidden_share = 1.0 - phase.overlap
     total = counted.max(axis=0) * phase.overlap + hidden_share * counted.sum(axis=0)
     busy, exposed = [], []
+    cells = shape[0] * shape[1]
+    shares = [np.where(longest == lane, 1.0, hidden_share) * (counted[lane] > 0) for lane in range(len(names))]
     for piece in phase.pieces:
-        full = np.broadcast_to(piece.seconds, shape)
-        lane = names.index(piece.lane)
-        share = np.where(longest == lane, 1.0, hidden_share) * (counted[lane] > 0)
-        cells = shape[0] * shape[1]
-        busy.append((piece, float(full.sum()) / cells))
-        exposed.append((piece, float((full * share).sum()) / cells))
+        own, share = piece.seconds, shares[names.index(piece.lane)]
+        busy.append((piece, float(own.sum()) * (total.size / own.size) / cells))
+        exposed.append((piece, float((own * share).sum()) / cells))
     return PhaseTimes(total, busy, exposed)

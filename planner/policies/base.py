@@ -16,7 +16,7 @@ from planner.machine import Machine
 from planner.parallel import Layout, node_layout, passes_per_step, sequences_per_pass
 from planner.physics import attention
 from planner.physics.experts import Counts, Stored
-from planner.physics.memory import Ledger, fits
+from planner.physics.memory import Ledger, fits, likely
 from planner.physics.operation import Array
 from planner.result import TIERS, Details, MigrationReport, ScheduleReport
 from planner.routing import RoutingState
@@ -118,6 +118,26 @@ class Policy(ABC):
         ledger = self.ledger(ctx, layout, location, resident, w.batch, context)
         return Prepared(layout, location, self._attention_device(ctx, location), resident, ledger)
 
+    def kv_places(self, ctx: Context) -> tuple[str, ...]:
+        """Where the KV cache may lie."""
+        asked = ctx.scenario.policy.kv_location
+        if asked != "auto":
+            return (asked,)
+        alone = ctx.machine.dram is None or ctx.machine.unified_memory
+        return ("gpu",) if alone and "gpu" in self.kv_choices else self.kv_choices
+
+    def short_bytes(self, ctx: Context, kv_location: str) -> list[float]:
+        """Bytes that each tier lacks with as few experts in HBM as may be; none above zero where a plan fits.
+
+        One ledger: quick, for finding limits. :meth:`prepare` has the last word.
+        """
+        least = ctx.scenario.policy.gpu_experts_per_layer
+        if least is None:
+            least = self.resident_default(ctx) or self.least_resident(ctx)
+        w, context = ctx.scenario.workload, float(ctx.full_context_tokens)
+        ledger = self.ledger(ctx, self.layout(ctx), kv_location, min(least, ctx.experts), w.batch, context)
+        return [tier.short_bytes for tier in ledger]
+
     def _resident(self, ctx: Context, layout: Layout, location: str, batch: int, context: float) -> int:
         asked = ctx.scenario.policy.gpu_experts_per_layer
         if asked is None:
@@ -128,12 +148,13 @@ class Policy(ABC):
                     f"policy.gpu_experts_per_layer is {asked}; the model has {ctx.experts} routed experts per layer."
                 )
             return asked
-        low, high = self.least_resident(ctx), ctx.experts
-        while low < high:  # largest number whose HBM ledger still fits
-            middle = (low + high + 1) // 2
-            gpu = self.ledger(ctx, layout, location, middle, batch, context)[0]
-            low, high = (middle, high) if gpu.short_bytes <= 0 else (low, middle - 1)
-        return low
+        least = self.least_resident(ctx)
+
+        def short_at(more: int) -> list[float]:
+            return [self.ledger(ctx, layout, location, least + more, batch, context)[0].short_bytes]
+
+        # The largest number whose HBM ledger still fits.
+        return least + likely(short_at, ctx.experts - least) if ctx.experts > least else least
 
     def _kv_location(self, ctx: Context, layout: Layout) -> str:
         asked = ctx.scenario.policy.kv_location

@@ -127,8 +127,7 @@ class TriMoe(Policy):
     # --- passes ----------------------------------------------------------------------------------------------------
     def decode(self, ctx: Context, ready: Prepared, placed: Placed, routing: RoutingState) -> Pass:
         run, phase, base = self.begin(ctx, ready, routing.counts)
-        costs = trimoe_futures.costs(ctx, placed, routing.counts)
-        plan = self._schedule(ctx, placed, routing.counts, costs, base)
+        costs, plan = self._assigned(ctx, ready, placed, routing.counts, base)
         add_domains(ctx, run, phase, placed, routing.counts, costs, plan)
         self.finish(ctx, ready, run)
         return run
@@ -171,6 +170,17 @@ class TriMoe(Policy):
 
     def prefill_modes(self, ctx: Context) -> tuple[str, ...]:
         return ("stream",)
+
+    def _assigned(
+        self, ctx: Context, ready: Prepared, placed: Placed, counts: np.ndarray, base_gpu: Array
+    ) -> tuple[dict[str, Any], ScheduleResult]:
+        """Costs and schedule of these counts; decode pass and details of a plan share them."""
+
+        def answer() -> tuple[dict[str, Any], ScheduleResult]:
+            costs = trimoe_futures.costs(ctx, placed, counts)
+            return costs, self._schedule(ctx, placed, counts, costs, base_gpu)
+
+        return ctx.once("trimoe schedule", (ready, placed, counts), answer)
 
     def _schedule(
         self, ctx: Context, placed: Placed, counts: np.ndarray, costs: dict[str, Any], base_gpu: Array
@@ -229,8 +239,7 @@ class TriMoe(Policy):
 
         counts = routing.counts[:1] if ctx.option("schedule", "published") == "improved" else routing.counts
         _, _, base = self.begin(ctx, ready, counts)
-        costs = trimoe_futures.costs(ctx, placed, counts)
-        plan = self._schedule(ctx, placed, counts, costs, base)
+        costs, plan = self._assigned(ctx, ready, placed, counts, base)
         facts, failure = trimoe_report.told(self, ctx, ready, placed, routing, counts, costs, plan)
         return Details(classes=classes(routing.counts, plan.domain.reshape(counts.shape)), facts=facts, failure=failure)
 

@@ -101,7 +101,8 @@ class Case:
     routing: RoutingState
 
     def with_counts(self, counts: Any, **state: Any) -> RoutingState:
-        return self.routing.replaced(counts=np.asarray(counts, np.int32), **state)
+        array = np.asarray(counts, np.int32)
+        return self.routing.replaced(shape=array.shape[1:], counts=array, **state)
 
     def decode(self, counts: Any, placed: Placed | None = None, **state: Any) -> Pass:
         return self.policy.decode(self.ctx, self.ready, placed or self.placed, self.with_counts(counts, **state))

@@ -7,7 +7,7 @@ from html import escape
 import streamlit as st
 
 from planner.result import Prefill, Result, Step
-from planner.words import findings, names
+from planner.words import findings, names, served
 from planner.words.formats import NBSP, capital, data, seconds, share, signed_percent, significant
 from ui import tables
 from ui.charts import step as step_chart
@@ -48,6 +48,8 @@ def _show(result: Result) -> None:
         figure = step_chart.figure(step, pen(), ndp_tier(result))
         draw(figure, f"step-{chosen}", f"{PASSES[chosen]} by device and link. {findings.step_finding(step)}")
         st.html(f'<p class="tl-quiet">{escape(_small_print(step))}</p>')
+        if told := served.sentence(result):
+            st.html(f'<p class="tl-quiet">{escape(told)}</p>')
         with st.expander("How busy every device and link is, and what one more unit would give"):
             st.html(_domains(step).html())
             if result.marginals:

@@ -8,9 +8,10 @@ from functools import lru_cache
 
 from hardware import HardwareError
 from models import ModelError
-from planner.advice import largest_batch
+from planner.as_served import MOST_CLIENTS, Loop
 from planner.errors import PlanError
 from planner.evaluate import evaluate
+from planner.memory_limits import largest_batch
 from planner.scenario import Scenario, Workload
 from validation.measured.machine import LEAST_RESERVE_BYTES, UnmappableError
 from validation.measured.mapping import Mapped, mapped
@@ -53,6 +54,11 @@ def predict(run: Run) -> tuple[Prediction, Fitted | None]:
         running = found.scenario.workload.batch
         rate = in_unit(run, made.figures, made.prompt_s, found.scenario.workload)
         ttft_s, tpot_s = made.figures["ttft_s"], made.figures["tpot_s"]
+        clients = round(run.concurrency or 0)
+        if run.phase == "e2e" and made.loop is not None and 0 < clients <= MOST_CLIENTS:
+            # Load generators measure what their clients see: prompts of others stand between the steps.
+            served = made.loop.played(clients, running if running < clients else None)
+            ttft_s, tpot_s = served.ttft_s, served.tpot_s if found.scenario.workload.output_tokens > 1 else tpot_s
         return Prediction(rate, ttft_s, tpot_s, made.bound_by, running, notes=found.notes), found
     except (UnmappableError, PlanError, HardwareError, ModelError) as error:
         return Prediction(None, reason=str(error)), None
@@ -66,6 +72,7 @@ class Made:
     figures: Mapping[str, float]
     prompt_s: float = 0.0
     bound_by: str = ""
+    loop: Loop | None = None
 
     @property
     def fits(self) -> bool:
@@ -79,7 +86,7 @@ def planned(text: str) -> Made:
     if not found.fits:
         return Made(found.reasons or ("does not fit",), {})
     assert found.prefill is not None and found.decode is not None
-    return Made((), found.figures(), found.prefill.alone_s, found.decode.step.bound_by)
+    return Made((), found.figures(), found.prefill.alone_s, found.decode.step.bound_by, Loop.of(found))
 
 
 def fitted(found: Mapped) -> Fitted:
