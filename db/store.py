@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
+from db.bundles import Bundles
 from db.comments import Comments
 from db.engine import BUSY_TIMEOUT_S, engine_for, prepare_file
 from db.errors import DATABASE_ERRORS, explain
@@ -48,7 +49,7 @@ def migrate(location: Location | None = None, busy_timeout_s: float = BUSY_TIMEO
         raise explain(error, location, "open the store") from error
 
 
-class Store(Projects, Versions, Comments, Links, Studies, Results):
+class Store(Projects, Versions, Comments, Links, Studies, Results, Bundles):
     """Everything that is saved, in one database. Use :func:`open_store`, which migrates first."""
 
     def health(self) -> str:

@@ -135,11 +135,15 @@ def named(path: str) -> tuple[str, str]:
             from hardware.catalog import path_by_name
 
             spec = path_by_name().get(entry)
-            return (spec.label, spec.unit) if spec is not None else (entry, "")
+            return (spec.label, spec.unit) if spec is not None else (_plain(entry), "")
         if opened == "model.config":
             return f"Config: {entry}", ""
-        return entry.replace("_", " "), ""
+        return _plain(entry.replace("_", " ")), ""
     return labels.label(path), labels.unit(path)
+
+
+def _plain(entry: str) -> str:
+    return entry.strip() or "an entry without a name"
 
 
 def _order(path: str) -> tuple[int, str]:

@@ -51,6 +51,8 @@ COMMANDS: dict[str, Command] = {
     "rehearse": Command("rehearse", "run one MoE layer of a scenario on this machine, beside its prediction"),
     "validate": Command("validate", "hold published claims, or a CSV of measured runs, against the model"),
     "calibrate": Command("calibrate", "fit coefficients to measured runs of a machine and keep them"),
+    "export": Command("bundles", "write a scenario or a project of the library as one file"),
+    "import": Command("bundles", "check a file that export wrote and add it to the library"),
     "schema": Command("schema", "print the JSON schema of scenario and result"),
     "warm": Command("warm", "compile the numeric kernels ahead of the first plan"),
 }
