@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from planner.compare.groups import GROUPS, group_of
 from planner.compare.records import Difference
 from planner.difference import differing_fields
 from planner.scenario import Scenario
-from planner.words import labels
-from planner.words.formats import DASH, capital, shorten, trimmed
-
-_OVERRIDE = "system.overrides."
+from planner.words.formats import capital
+from planner.words.values import value_words
 
 
 def differing(scenarios: Sequence[Scenario]) -> tuple[Difference, ...]:
@@ -26,17 +23,7 @@ def differing(scenarios: Sequence[Scenario]) -> tuple[Difference, ...]:
                 label=row.label,
                 unit=row.unit,
                 group="" if group is None else capital(GROUPS[group]),
-                values=tuple(_words(row.path, value) for value in row.values),
+                values=tuple(value_words(row.path, value) for value in row.values),
             )
         )
     return tuple(rows)
-
-
-def _words(path: str, value: Any) -> str:
-    if value is None:
-        return "catalog's own" if path.startswith(_OVERRIDE) else DASH
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (int, float)):
-        return trimmed(value)
-    return shorten(labels.choice(path, value), 60)

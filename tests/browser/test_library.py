@@ -32,7 +32,7 @@ def test_saved_scenario_is_found_copied_archived_and_restored(visit: Callable[..
     expect(entries(first, "Mixtral-8x7B on two H100")).to_have_count(1, timeout=PATIENCE_MS)
     first.settle()
 
-    row.get_by_role("button", name="Duplicate").click()
+    row.get_by_role("button", name="Fork").click()
     expect(entries(first, "Kept <b>for</b>")).to_have_count(2, timeout=PATIENCE_MS)
     first.settle()  # the rows below a new one still move
 

@@ -56,6 +56,15 @@ def buttons() -> None:
             st.button(
                 label, type="primary", icon=":material/bookmark:", key="save", on_click=dialogs.want, args=("save",)
             )
+        if (
+            saved is not None
+            and state.linked() is None
+            and st.button(
+                "History", icon=":material/history:", key="history", help="Versions, comments, links, difference."
+            )
+        ):
+            st.session_state["library_room"] = saved.id
+            st.switch_page(st.session_state["pages"]["scenarios"])
         st.button("Share", icon=":material/link:", key="share", on_click=dialogs.want, args=("share",))
 
 

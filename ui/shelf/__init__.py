@@ -1,0 +1,1 @@
+"""The parts of the library page: projects, the list, and the room of one scenario."""
