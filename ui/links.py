@@ -22,6 +22,11 @@ def who(author: str) -> str:
     return author or "somebody without a name"
 
 
+def by(author: str) -> str:
+    """ " by NAME" as HTML, nothing where nobody gave a name."""
+    return f" by <bdi>{escape(author)}</bdi>" if author else ""
+
+
 def show(saved: Saved, author: str) -> None:
     """Buttons for a new link, and every open link with its address and a button that closes it."""
     fault: str | None = None
@@ -52,7 +57,7 @@ def _entry(each: Link) -> None:
     what = "the newest version" if each.number is None else f"version {each.number}, always"
     with st.container(gap="xsmall", key=f"link-{each.id}"):
         st.html(
-            f'<p class="tl-note-line">Opens <b>{escape(what)}</b>; made by {escape(who(each.author))}, '
+            f'<p class="tl-note-line">Opens <b>{escape(what)}</b>; made{by(each.author)}, '
             f"{escape(moment(each.created_at))}.</p>"
         )
         left, right = st.columns([0.78, 0.22], vertical_alignment="center", gap="small")

@@ -227,12 +227,11 @@ def test_export_and_import_from_the_page(
     shelf: AppTest, saved: Saved, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     enter(shelf, saved)
-    key = f"scenario-{saved.id}"
-    shelf.button(key=f"export-{key}").click().run()
+    shelf.button(key=f"export-scenario-{saved.id}").click().run()
     assert not shelf.exception
-    ready = shelf.session_state["export_ready"]
-    assert ready[0] == key
-    data = ready[1]
+    (ready,) = (each for each in shelf.get("download_button") if "Save the file" in each.proto.label)
+    assert ready.proto.url
+    data = write(store.export_scenario(saved.id))
 
     class File:
         def __init__(self, content: bytes) -> None:

@@ -29,7 +29,7 @@ def banner(saved: Saved, link: Link) -> None:
     with st.container(border=True, gap="xsmall", key="linked-banner"):
         st.html(
             f'<p class="tl-note-line" role="status"><b>Opened by a link, to read and to copy.</b> '
-            f"\u201c{escape(saved.name)}\u201d: {escape(which)}, saved by {escape(links.who(saved.changed_by))}, "
+            f"\u201c{escape(saved.name)}\u201d: {escape(which)}, saved{links.by(saved.changed_by)}, "
             f"{escape(moment(saved.updated_at))}. Fork makes a copy of your own to edit; this one stays as it is.</p>"
             f'<p class="tl-quiet">{escape(links.NO_ACCESS_CONTROL)}</p>'
         )
@@ -51,11 +51,11 @@ def inputs() -> None:
         label, unit = named(path)
         value = values.get(path)
         text = "as the default" if value is None else labels.choice(path, value)
-        rows.append(f"<tr><th>{escape(label)}</th><td>{escape(text[:200])} {escape(unit)}</td></tr>")
+        rows.append(f"<tr><th scope='row'>{escape(label)}</th><td>{escape(text[:200])} {escape(unit)}</td></tr>")
     with st.sidebar:
         st.html(
             '<p class="tl-note-line">The main inputs, and all that differ from the defaults.</p>'
-            f'<table class="tl-inputs">{"".join(rows)}</table>'
+            f'<table class="tl-table">{"".join(rows)}</table>'
         )
 
 

@@ -46,7 +46,8 @@ def show(saved: Saved, history: tuple[Version, ...]) -> None:
         return
     one, two = (side for side in sides if side is not None)
     heads = [_headline(side) for side in (one, two)]
-    names = [shorten(options[side], 60) for side in (before, after)]
+    same = one.id == two.id
+    names = [f"version {side.version}" if same else shorten(side.name, 40) for side in (one, two)]
     _tables(difference((one.scenario, two.scenario), heads), names)
     for side, head, key in ((one, heads[0], "before"), (two, heads[1], "after")):
         if head is None:

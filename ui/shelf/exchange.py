@@ -40,6 +40,7 @@ def export(key: str, name: str, make: object) -> None:
         st.button("Export", key=f"export-{key}", icon=":material/file_export:", on_click=_prepare, args=(key, make),
                   help="One JSON file with all versions, comments, tables, calibrations and machines.")  # fmt: skip
         return
+    del st.session_state[_READY]  # whatever is done next may change what an export holds
     data: bytes = ready[1]
     slug = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:60] or "scenario"
     st.download_button(

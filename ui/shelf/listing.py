@@ -12,7 +12,7 @@ from planner.words import names
 from planner.words.formats import DASH, Quantity, dollars, listing, prefixed, seconds, significant
 from planner.words.times import moment
 from ui import engine, library, state
-from ui.links import who
+from ui.links import by
 from ui.safe import md
 from ui.shelf import doing
 
@@ -107,9 +107,9 @@ def what(row: SavedSummary) -> str:
 
 
 def _last(row: SavedSummary) -> str:
-    text = f"version {row.version} by <bdi>{escape(who(row.changed_by))}</bdi>, {escape(moment(row.updated_at))}"
+    text = f"version {row.version}{by(row.changed_by)}, {escape(moment(row.updated_at))}"
     if row.version > 1 and row.author != row.changed_by:
-        text += f"; first saved by <bdi>{escape(who(row.author))}</bdi>"
+        text += f"; first saved{by(row.author) or ' without a name'}"
     return text + (f"<br>changed: {escape(changed_words(row.changed))}" if row.changed else "")
 
 

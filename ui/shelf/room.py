@@ -8,16 +8,22 @@ import streamlit as st
 
 from db import Saved, StoreError, Version
 from planner.bundle import write
+from planner.words.comparison import value_text
 from planner.words.formats import listing
 from planner.words.times import moment
 from ui import dialogs, library, links, state
 from ui.guard import guard
-from ui.links import who
+from ui.links import by, who
 from ui.safe import md
 from ui.shelf import apart, doing, exchange
 from ui.shelf.listing import changed_words
 
 PAGE_SIZE = 20
+_PER = {
+    "tokens_per_s_system": "per system",
+    "tpot_s": "per output token",
+    "usd_per_million_output_tokens": "per million output tokens",
+}
 
 
 def show(scenario_id: str) -> None:
@@ -93,7 +99,7 @@ def _versions(saved: Saved, history: tuple[Version, ...]) -> None:
 
 
 def _version(each: Version, scenario_id: str, others: list[int]) -> str:
-    parts = [f"saved by <bdi>{escape(who(each.author))}</bdi>, {escape(moment(each.created_at))}"]
+    parts = [f"saved{by(each.author)}, {escape(moment(each.created_at))}"]
     if each.restored is not None:
         parts.append(f"brings version {each.restored} back")
     if each.parent_scenario_id not in (None, scenario_id):
@@ -108,8 +114,21 @@ def _version(each: Version, scenario_id: str, others: list[int]) -> str:
     changed = f"<br>changed: {escape(changed_words(each.changed))}" if each.changed else ""
     return (
         f'<p class="tl-note-line"><b>Version {each.number}</b> \u00b7 <bdi>{escape(each.name)}</bdi></p>'
-        f'<p class="tl-quiet">{"; ".join(parts)}<br>{escape(made)}{changed}</p>'
+        f'<p class="tl-quiet">{"; ".join(parts)}<br>{escape(made)}{changed}{_figures(each)}</p>'
     )
+
+
+def _figures(each: Version) -> str:
+    """The newest result's figures that decisions are made on, in one line."""
+    head = each.headline
+    if head is None:
+        return ""
+    if not head.fits:
+        return "<br><b>Does not fit.</b>"
+    shown = ("tokens_per_s_system", "tpot_s", "usd_per_million_output_tokens")
+    values = [(name, getattr(head, name)) for name in shown]
+    texts = [f"{value_text(name, value)} {_PER[name]}" for name, value in values if value is not None]
+    return f"<br>{escape(', '.join(texts))}" if texts else ""
 
 
 def _comments(saved: Saved) -> None:
