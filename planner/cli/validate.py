@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from planner.cli.output import columns, json_text
+from planner.cli.output import columns, json_text, text_cell
 from planner.cli.parsing import CommandParser, UsageError
 from planner.words.formats import significant
 
@@ -113,7 +113,7 @@ def _write(out: TextIO, row: Row, first: bool) -> None:
     writer = csv.DictWriter(out, list(record))
     if first:
         writer.writeheader()
-    writer.writerow({key: "" if value is None else value for key, value in record.items()})
+    writer.writerow({key: "" if value is None else text_cell(value) for key, value in record.items()})
     out.flush()
 
 
@@ -136,6 +136,13 @@ def _text(found: list[Row], by_cell: list[dict[str, object]]) -> str:
     if missing:
         text += f"\n{len(missing):,} of {len(found):,} rows have no prediction:\n"
         text += "".join(f"  {row.id}: {row.reason}\n" for row in missing[:MOST_SHOWN])
+    doubted = [(row.id, note) for row in found for note in row.notes if note.startswith("tokens_per_s is ")]
+    if doubted:
+        text += f"\n{len(doubted):,} of {len(found):,} rows look like another unit:\n"
+        text += "".join(f"  {ident}: {note}\n" for ident, note in doubted[:MOST_SHOWN])
+    again = sum(note.startswith("the same run as ") for row in found for note in row.notes)
+    if again:
+        text += f"\n{again:,} of {len(found):,} rows ask the same as an earlier one, which was planned once.\n"
     if by_cell:
         names = ("regime", "phase", "engine", "rows", "median error", "p75", "p90", "coverage of 80 %")
         text += "\n" + columns([_cell(cell) for cell in by_cell], header=names, numbers=(3, 4, 5, 6, 7))

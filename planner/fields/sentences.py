@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, takewhile
 
@@ -13,6 +14,7 @@ from planner.errors import PlanError
 SHOWN_CHARACTERS = 60
 LARGEST_SHOWN_INTEGER = 10**20
 MOST_FAULTS = 50
+_PART = re.compile(r"[a-z]+|\d+")
 
 
 class ScenarioError(PlanError):
@@ -73,16 +75,25 @@ def _quoted(text: str) -> str:
 def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 0.5) -> list[str]:
     """The accepted words closest to ``word``, best first, at most ``count``; capitals do not matter.
 
-    A word contained in an accepted one counts as close: ``mixtral`` finds ``mistralai/Mixtral-8x7B-v0.1``.
+    A word contained in an accepted one counts as close: ``mixtral`` finds ``mistralai/Mixtral-8x7B-v0.1``. So does one
+    whose parts are all parts of it, and that comes first: ``H100 80GB`` finds ``H100 SXM 80GB`` before ``H800 80GB``.
     """
     wanted = word[:200].casefold()
     by_fold: dict[str, str] = {}
     for candidate in accepted:
         by_fold.setdefault(candidate.casefold(), candidate)
-    found = difflib.get_close_matches(wanted, by_fold, n=count, cutoff=cutoff)
+    parts = set(_PART.findall(wanted))
+    close = difflib.get_close_matches(wanted, by_fold, n=max(count, len(by_fold)), cutoff=cutoff)
+    whole = [fold for fold in close if len(parts) > 1 and all(_begins(part, fold) for part in parts)]
+    found = [*whole, *(fold for fold in close if fold not in whole)][:count]
     if len(wanted) >= 3:
         found += [fold for fold in by_fold if wanted in fold and fold not in found]
     return [by_fold[fold] for fold in found[:count]]
+
+
+def _begins(part: str, name: str) -> bool:
+    """Whether a part of the name begins like this."""
+    return any(other.startswith(part) for other in _PART.findall(name))
 
 
 def one_of(words: Sequence[str], conjunction: str = "or") -> str:

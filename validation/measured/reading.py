@@ -5,17 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from planner.errors import PlanError
-from planner.fields.sentences import nearest, shown
+from planner.fields.sentences import nearest, one_of, shown
 from validation.measured.runs import COLUMNS, Run
 
 MAX_BYTES = 256 * 2**20
 MAX_CELL = 4_000
+MARKS = (
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+)
 ALIASES = {
     "model_id": "model",
     "model_name": "model",
@@ -32,6 +40,7 @@ ALIASES = {
     "framework": "system_family",
     "tok_s": "tokens_per_s",
 }
+KNOWN = {name.casefold(): name for name in COLUMNS} | {name.casefold(): field for name, field in ALIASES.items()}
 REQUIRED = ("model",)
 _NUMBERS = {f.name for f in fields(Run) if "float" in str(f.type) or "int" in str(f.type)}
 _CHOICES = {
@@ -54,6 +63,13 @@ _BOUNDS = {
 }
 
 
+_WHOLE_FIELDS = ("n_gpu", "sockets", "cores_per_socket", "top_k_used")
+_WHOLE = (*_WHOLE_FIELDS, "batch", "concurrency", "n_requests")
+_SPACES = str.maketrans("", "", " \u00a0\u202f\u2009")
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+")
+
+
 @dataclass(frozen=True)
 class Line:
     """One line of the file: its number, the run, or why it is none."""
@@ -68,43 +84,61 @@ def read_file(path: Path) -> Iterator[Line]:
     """Lines of a CSV file, one after the other. Raises PlanError for what is not such a file."""
     try:
         size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise PlanError(f"{path} has {size:,} bytes; a table of runs may have up to {MAX_BYTES:,}.")
+        data = path.read_bytes()
     except OSError as error:
         raise PlanError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if size > MAX_BYTES:
-        raise PlanError(f"{path} has {size:,} bytes; a table of runs may have up to {MAX_BYTES:,}.")
-    yield from read_text(decode(path.read_bytes(), str(path)), str(path))
+    yield from read_text(decode(data, str(path)), str(path))
 
 
 def decode(data: bytes, name: str) -> str:
-    """Text of the file: UTF-8 with or without a mark, UTF-16 with one, else Windows-1252. Raises PlanError."""
-    if b"\0" in data[:4096] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise PlanError(f"{name} is not a CSV file: it holds zero bytes.")
-    for encoding in ("utf-16",) if data.startswith((b"\xff\xfe", b"\xfe\xff")) else ("utf-8-sig", "cp1252"):
+    """Text of the file: UTF-8, UTF-16 or UTF-32, with or without a mark, else Windows-1252. Raises PlanError."""
+    marked = next((encoding for mark, encoding in MARKS if data.startswith(mark)), None)
+    if marked is None and b"\0" in data[:4096]:
+        marked = _unmarked(data)
+        if marked is None:
+            raise PlanError(f"{name} is not a CSV file: it holds zero bytes.")
+    for encoding in (marked,) if marked else ("utf-8", "cp1252"):
         try:
             return data.decode(encoding)
         except UnicodeDecodeError:
             continue
+    if marked:
+        raise PlanError(f"{name} begins like {marked.upper()} text, and is not; save it as UTF-8.")
     return data.decode("cp1252", errors="replace")
+
+
+def _unmarked(data: bytes) -> str | None:
+    """UTF-16 without a mark: every second byte of a header in plain letters is zero."""
+    for encoding, zeros, letters in (("utf-16-le", 1, 0), ("utf-16-be", 0, 1)):
+        head = data[:128]
+        if len(head) >= 4 and not any(head[zeros::2]) and all(head[letters::2]):
+            return encoding
+    return None
 
 
 def read_text(text: str, name: str) -> Iterator[Line]:
     """Like :func:`read_file`, for text."""
-    sample = text[:4096].split("\n", 1)[0]
+    whole, text = text, text.lstrip("\r\n")
+    skipped = len(whole[: len(whole) - len(text)].splitlines())
+    sample = text[:4096].replace("\r", "\n").split("\n", 1)[0]
     delimiter = max(",;\t", key=sample.count)
+    csv.field_size_limit(MAX_BYTES)  # one huge cell is that row's fault, not the file's
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    try:
-        header = [cell.strip() for cell in next(reader)]
-    except (StopIteration, csv.Error):
-        raise PlanError(f"{name} is empty; it takes a header with at least the columns {_wanted()}.") from None
+    header = [cell.strip() for cell in next(reader, [])]
+    if not any(header):
+        raise PlanError(f"{name} is empty; it takes a header with at least the columns {_wanted()}.")
     names = columns_of(header, name)
-    number = 1
+    before = skipped + reader.line_num
     try:
-        for number, cells in enumerate(reader, start=2):
+        for cells in reader:
+            number, before = before + 1, skipped + reader.line_num
             if not any(cell.strip() for cell in cells):
                 continue
-            yield _line(number, dict(zip(names, cells, strict=False)), len(cells), len(header))
+            yield _line(number, names, cells, delimiter)
     except csv.Error as error:
-        raise PlanError(f"{name}, line {number + 1}: {error}.") from None
+        raise PlanError(f"{name}, line {before + 1}: {error}.") from None
 
 
 def _wanted() -> str:
@@ -116,7 +150,7 @@ def columns_of(header: list[str], name: str) -> list[str]:
     given = set(header)
     names = []
     for cell in header:
-        alias = ALIASES.get(cell, cell)
+        alias = KNOWN.get(cell.casefold(), cell)
         # The published table has both model_id and model_name: the id wins, the name stands in where it is empty.
         names.append("model_name" if cell == "model_name" and "model_id" in given else alias)
     for wanted in REQUIRED:
@@ -130,10 +164,14 @@ def columns_of(header: list[str], name: str) -> list[str]:
     return names
 
 
-def _line(number: int, cells: Mapping[str, str], width: int, expected: int) -> Line:
+def _line(number: int, names: list[str], row: list[str], delimiter: str) -> Line:
+    cells = dict(zip(names, row, strict=False))
     ident = (cells.get("id") or "").strip()[:80] or f"row {number}"
-    if width != expected:
-        return Line(number, ident, None, f"line {number} has {width} cells where the header has {expected}")
+    if len(row) != len(names):
+        if any("\n" in cell or "\r" in cell for cell in row):
+            return Line(number, ident, None, f"line {number}: a quotation mark opens and is not closed in its line")
+        held = "1 cell" if len(row) == 1 else f"{len(row):,} cells"
+        return Line(number, ident, None, f"line {number} has {held} where the header has {len(names)}")
     values: dict[str, Any] = {"id": ident}
     try:
         for field in fields(Run):
@@ -146,7 +184,7 @@ def _line(number: int, cells: Mapping[str, str], width: int, expected: int) -> L
                 continue
             if len(text) > MAX_CELL:
                 raise ValueError(f"{field.name} has {len(text):,} characters; up to {MAX_CELL:,} are read")
-            values[field.name] = _value(field.name, text)
+            values[field.name] = _value(field.name, text, delimiter)
     except ValueError as error:
         return Line(number, ident, None, f"line {number}: {error}")
     if "model" not in values:
@@ -155,29 +193,54 @@ def _line(number: int, cells: Mapping[str, str], width: int, expected: int) -> L
     return Line(number, ident, Run(**{**defaults, **values}))
 
 
-def _value(name: str, text: str) -> Any:
+def _value(name: str, text: str, delimiter: str) -> Any:
     if name == "usable":
-        return text not in ("0", "false", "no")
+        return text.casefold() not in ("0", "false", "no")
     if name in _CHOICES:
         folded = text.casefold()
         if folded not in _CHOICES[name]:
-            raise ValueError(f"{name} is {shown(text)}; it takes {', '.join(_CHOICES[name])}")
+            raise ValueError(f"{name} is {shown(text)}; it takes {one_of(_CHOICES[name])}")
         return folded
     if name not in _NUMBERS:
         return text
-    try:
-        value = float(text.replace(",", "").replace("\u202f", "").replace(" ", ""))
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{name} is {shown(text)}; it takes a number")
+    value = _number(name, text, delimiter)
     low, high = _BOUNDS.get(name, (0.0, 1e12))
     if not low <= value <= high:
         raise ValueError(
             f"{name} is {shown(text)}; it takes a number from {low:g} to {high:g}{_unit_hint(name, value)}"
         )
-    if name in ("n_gpu", "sockets", "cores_per_socket", "top_k_used"):
-        return round(value)
+    if name == "tokens_per_s" and value == 0:
+        raise ValueError(f"{name} is {shown(text)}; it takes a number above 0, or an empty cell")
+    if name in _WHOLE:
+        if value != round(value):
+            raise ValueError(f"{name} is {shown(text)}; it takes a whole number")
+        return round(value) if name in _WHOLE_FIELDS else value
+    return value
+
+
+def _number(name: str, text: str, delimiter: str) -> float:
+    """A number with a decimal point; a comma groups thousands, or stands for the point where cells end otherwise.
+
+    ``1,500`` in a table with semicolons may be either, and is refused rather than guessed.
+    """
+    plain = text.translate(_SPACES)
+    if delimiter != ",":
+        if _GROUPED.fullmatch(plain) and "." not in plain and plain.count(",") == 1:
+            raise ValueError(
+                f"{name} is {shown(text)}, which may be {plain.replace(',', '')} or {plain.replace(',', '.')}; "
+                "it takes a number without thousands separators"
+            )
+        if _DECIMAL_COMMA.fullmatch(plain):
+            plain = plain.replace(".", "").replace(",", ".")
+    if "," in plain and _GROUPED.fullmatch(plain):
+        plain = plain.replace(",", "")
+    try:
+        value = float(plain) if "_" not in plain else math.nan
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        hint = " with a decimal point, such as 12.5" if "," in plain else ""
+        raise ValueError(f"{name} is {shown(text)}; it takes a number{hint}")
     return value
 
 

@@ -17,6 +17,9 @@ from validation.measured.predict import predict
 from validation.measured.reading import Line
 from validation.measured.runs import Run
 
+UNLIKELY = 20.0
+"""A measured rate beyond an end of the 80 % interval by this factor is taken for one in another unit."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -59,6 +62,7 @@ def answered(line: Line, found: Row | None) -> Row:
     if line.run is None or found is None:
         return _without(line.id, line.number, None, line.problem)
     run, predicted = line.run, found.predicted_tokens_per_s
+    doubt = _doubt(run.tokens_per_s, found) if run.usable else ""
     return replace(
         found,
         id=run.id,
@@ -68,7 +72,24 @@ def answered(line: Line, found: Row | None) -> Row:
         measured_ttft_ms=run.ttft_ms,
         measured_tpot_ms=run.tpot_ms,
         error=None if predicted is None or not run.tokens_per_s else predicted / run.tokens_per_s - 1.0,
+        notes=(*found.notes, doubt) if doubt else found.notes,
     )
+
+
+def _doubt(measured: float | None, found: Row) -> str:
+    """Why a rate looks like one in another unit; empty where it does not. The row is scored all the same."""
+    predicted, low, high = found.predicted_tokens_per_s, found.low_tokens_per_s, found.high_tokens_per_s
+    if not measured or predicted is None or low is None or high is None:
+        return ""
+    if low / UNLIKELY < measured < high * UNLIKELY:
+        return ""
+    apart = (
+        f"{measured / predicted:,.0f} times the prediction"
+        if measured > predicted
+        else f"1/{predicted / measured:,.0f} of the prediction"
+    )
+    shown = f"{measured:,.0f}" if measured >= 1000 else f"{measured:.4g}"
+    return f"tokens_per_s is {shown}, {apart}: check its unit, and per and tokens_counted"
 
 
 def predicted_of(run: Run) -> Row:

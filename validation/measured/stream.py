@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
@@ -34,23 +35,26 @@ def rows(lines: Iterable[Line], workers: int | None = None) -> Iterator[Row]:
     remaining = iter(lines)
     try:
         while block := list(islice(remaining, BLOCK)):
-            new = list(dict.fromkeys(asked(line.run) for line in block if line.run is not None))
-            new = [run for run in new if run not in known]
+            keys = [None if line.run is None else asked(line.run) for line in block]
+            new = [run for run in dict.fromkeys(keys) if run is not None and run not in known]
             if count > 1 and pool is None and len(new) > SERIAL:
-                pool = ProcessPoolExecutor(max_workers=count)
+                # Who stops a run stops this process; the others end with it, without a word of their own.
+                pool = ProcessPoolExecutor(count, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
             answers = pool.map(predicted_of, new, chunksize=4) if pool is not None else map(predicted_of, new)
-            known.update(zip(new, answers, strict=True))
-            for line in block:
-                yield _row(line, known, first)
+            made = zip(new, answers, strict=True)
+            for line, key in zip(block, keys, strict=True):  # as soon as it is there: kept when somebody stops
+                while key is not None and key not in known:
+                    run, answer = next(made)
+                    known[run] = answer
+                yield _row(line, key, known, first)
     finally:
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _row(line: Line, known: dict[Run, Row], first: dict[Run, str]) -> Row:
-    if line.run is None:
+def _row(line: Line, key: Run | None, known: dict[Run, Row], first: dict[Run, str]) -> Row:
+    if key is None:
         return answered(line, None)
-    key = asked(line.run)
     found = answered(line, known[key])
     earlier = first.setdefault(key, line.id)
     if earlier != line.id:
