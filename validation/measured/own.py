@@ -72,7 +72,7 @@ def calibrated(samples: Sequence[Sample], name: str, source: str, progress: Call
         raise PlanError(
             f"{source} has {len(samples):,} runs that can be predicted; a calibration takes {LEAST} to {MOST:,}."
         )
-    figures, fittable = _shipped(samples)
+    figures, fittable = shipped_figures(samples)
     one = np.ones(len(samples))
     found, linear = fit(samples, figures, fittable, progress, rounds=2, weight=one, scatter=SCATTER)
     logs = np.array([s.log_measured for s in samples])
@@ -100,7 +100,7 @@ def calibrated(samples: Sequence[Sample], name: str, source: str, progress: Call
     return Own(record, len(samples), _median(start), _median(fitted_now), _median(start), _median(out))
 
 
-def _shipped(samples: Sequence[Sample]) -> tuple[dict[str, float], tuple[Fittable, ...]]:
+def shipped_figures(samples: Sequence[Sample]) -> tuple[dict[str, float], tuple[Fittable, ...]]:
     """Figures that the runs' scenarios have now, and those of them that the runs can tell something about."""
     regimes = {s.regime for s in samples}
     system = machine_parts(samples[0].scenario)
