@@ -104,7 +104,13 @@ class Links(Sessions):
         statement = (
             select(LinkRow.id)
             .join(ScenarioRow, ScenarioRow.id == LinkRow.scenario_id)
-            .where(LinkRow.token == token, LinkRow.revoked_at.is_(None), ScenarioRow.archived_at.is_(None))
+            .join(ProjectRow, ProjectRow.id == ScenarioRow.project_id)
+            .where(
+                LinkRow.token == token,
+                LinkRow.revoked_at.is_(None),
+                ScenarioRow.archived_at.is_(None),
+                ProjectRow.archived_at.is_(None),
+            )
         )
         with self._read("open the link") as session:
             return session.scalar(statement) is not None

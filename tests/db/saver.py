@@ -1,6 +1,6 @@
 """Saves scenarios in a process of its own: ``saver.py URL COUNT PREFIX``; COUNT 0 goes on until killed.
 
-Writes "ready", then one line with the id after each save that was acknowledged.
+Writes "ready", then one line with the id after each scenario of which both saves were acknowledged.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ def main(url: str, count: int, prefix: str) -> None:
         config = {"text": f"{prefix} {number} " + "x" * 20_000}  # several database pages for each row
         scenario = Scenario(model=ModelChoice(id="m", config=config), workload=Workload(batch=1 + number % 1000))
         saved = store.save(scenario, f"{prefix} {number}", result=result_of(scenario, layers=4, experts=32))
+        store.update(saved.id, note="again", expected_version=1)
         print(saved.id, flush=True)
 
 

@@ -48,6 +48,7 @@ def test_an_archived_project_is_out_of_sight_with_its_links_until_undone(store: 
     assert store.list() == []
     assert store.list_studies() == ()
     assert store.open_link(link.token) is None
+    assert not store.link_is_open(link.token)
     assert store.get_study_by_token(shared.token) is None
     with pytest.raises(NotFoundError, match="was archived"):
         store.save(Scenario(), "x", project_id=board.id)

@@ -195,6 +195,10 @@ def test_a_stale_save_is_a_sibling_and_both_are_told(app: Open, store: Store) ->
     ]
     ann.run()
     assert "Ben saved version 3 from version 1, beside your version 2" in html(ann)
+    again = app(saved=f"{first.id}.2")
+    again.button(key="difference-theirs").click().run()
+    assert not again.exception
+    assert again.session_state["library_room"] == first.id
     ann.button(key="open-theirs").click().run()
     ann.run()
     assert ann.session_state["scenario"] == scenario(3)
