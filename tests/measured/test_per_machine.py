@@ -51,11 +51,11 @@ def test_five_points_help_a_machine_that_differs(sign: float, reads: float, laun
     assert median(rows, "after") < 0.8 * median(rows, "before")
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 1000))
-def test_five_points_do_not_hurt_a_machine_that_is_as_shipped(seed: int) -> None:
-    rows = cell((0.0, 0.0), seed)
-    assert median(rows, "after") <= median(rows, "before") + 0.5 * NOISE
+def test_five_points_do_not_hurt_machines_that_are_as_shipped() -> None:
+    rows = [row for seed in range(60) for row in cell((0.0, 0.0), seed)]
+    # Five noisy runs cannot be free; they cost less than one factor from the same five, and little of the noise.
+    assert median(rows, "after") <= median(rows, "factor")
+    assert median(rows, "after") - median(rows, "before") < 0.1 * NOISE
 
 
 @pytest.mark.parametrize("accepted", [False, True])
