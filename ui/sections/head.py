@@ -75,7 +75,7 @@ def _saved_line() -> str:
         return ""
     since = "; changed since, Save keeps the changes" if state.edited() else ""
     version = f"version {saved.version}" + (f" of {saved.newest}" if saved.newest != saved.version else "")
-    return f'<p class="tl-quiet">Saved as <b>{escape(saved.name)}</b>, {version}{since}.</p>'
+    return f'<p class="tl-quiet">Saved as <b><bdi>{escape(saved.name)}</bdi></b>, {version}{since}.</p>'
 
 
 def _small_line(result: Result) -> str:

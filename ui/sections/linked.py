@@ -29,12 +29,12 @@ def banner(saved: Saved, link: Link) -> None:
     with st.container(border=True, gap="xsmall", key="linked-banner"):
         st.html(
             f'<p class="tl-note-line" role="status"><b>Opened by a link, to read and to copy.</b> '
-            f"\u201c{escape(saved.name)}\u201d: {escape(which)}, saved{links.by(saved.changed_by)}, "
+            f"\u201c<bdi>{escape(saved.name)}</bdi>\u201d: {escape(which)}, saved{links.by(saved.changed_by)}, "
             f"{escape(moment(saved.updated_at))}. Fork makes a copy of your own to edit; this one stays as it is.</p>"
             f'<p class="tl-quiet">{escape(links.NO_ACCESS_CONTROL)}</p>'
         )
         if saved.note:
-            st.html(f'<p class="tl-note-line">{escape(saved.note)}</p>')
+            st.html(f'<p class="tl-note-line"><bdi>{escape(saved.note)}</bdi></p>')
         st.button("Fork", key="fork", icon=":material/fork_right:", type="primary", on_click=_fork)
         if fault:
             st.error(md(fault), icon=":material/error:")

@@ -7,6 +7,7 @@ from html import escape
 import streamlit as st
 
 from db import Saved, StoreError, Version
+from planner.words.formats import capital
 from planner.words.times import moment
 from ui import library, links, state
 
@@ -51,9 +52,9 @@ def _sentence(newer: tuple[Version, ...], version: int) -> str:
     start = f" from version {last.parent_number}, beside your version {version}" if sibling else ""
     more = f", the last of {len(newer)} newer versions" if len(newer) > 1 else ""
     unsaved = " Your unsaved edits are kept: saving them makes a version beside it." if state.edited() else ""
+    who = last.author or capital(links.who(""))
     return (
-        f"{links.who(last.author)} saved version {last.number}{start}{more}, {moment(last.created_at)}. "
-        f"Nothing was overwritten.{unsaved}"
+        f"{who} saved version {last.number}{start}{more}, {moment(last.created_at)}. Nothing was overwritten.{unsaved}"
     )
 
 
