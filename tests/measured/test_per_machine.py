@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import calibration
+from planner import accuracy, calibration
 from planner.calibration import Calibration
 from planner.cli.main import main
 from validation.measured import own, per_machine
@@ -77,3 +78,14 @@ def test_a_calibration_that_worsens_what_was_left_out_is_refused_by_default(
     assert kept == ([made] if accepted else [])
     assert "10.0 % with the shipped figures, 20.0 % on runs left out" in said
     assert ("it makes runs that were left out worse" in said) is not accepted
+
+
+def test_the_page_is_that_of_the_stored_run_and_its_runs_are_held_out_ones() -> None:
+    stored = per_machine.stored()
+    assert per_machine.PAGE.read_text(encoding="utf-8") == per_machine.page(stored)
+    held_out = {row.id: row for row in accuracy.residuals()}
+    for cell_ in stored["cells"]:
+        assert cell_["rows"]
+        for row in cell_["rows"]:
+            assert held_out[row["id"]].group == row["group"]
+            assert math.isfinite(row["after"])
