@@ -25,6 +25,11 @@ PAGES = {
     "start": ("Start", "lightbulb", "Four real questions with computed answers, and the words that pages use."),
     "scenarios": ("Scenarios", "folder_open", "The library of saved scenarios."),
     "compare": ("Compare", "compare_arrows", "Scenarios side by side, what differs, and the reason for every delta."),
+    "explore": (
+        "Explore",
+        "travel_explore",
+        "Sweeps: the frontier, knees, maps of what wins, what the answer hangs on, cost against load.",
+    ),
     "policies": (
         "Policies",
         "alt_route",

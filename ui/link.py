@@ -33,6 +33,7 @@ NOT_IN_LIBRARY = (
 # A browser may still send the address from before the last change while that change is on its way to it.
 SETTLE_S = 1.5
 
+STUDY = "study"
 Parts = tuple[str | None, str | None, str | None]
 
 
@@ -133,6 +134,8 @@ def _write(seen: Parts) -> None:
     parts = wanted()
     if parts != seen:
         params = {name: text for name, text in zip(_NAMES, parts, strict=True) if text is not None}
+        if STUDY in st.query_params:  # what the Explore page opens; it goes with the page
+            params[STUDY] = st.query_params[STUDY]
         st.query_params.from_dict(params)
         st.session_state[_WRITTEN_AT] = time.monotonic()
     elif _WRITTEN_AT not in st.session_state:

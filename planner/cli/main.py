@@ -34,6 +34,8 @@ COMMANDS: dict[str, Command] = {
     "compare": Command("compare", "compare two to four scenarios, with the reason for every delta"),
     "ablation": Command("rank", "take the context-aware policy apart: placement, bits, alpha, K, hot sets"),
     "simulate": Command("simulate", "simulate decode steps under policy trimoe, experts moving with the load"),
+    "sweep": Command("sweep", "plan a grid or a sequence of scenarios over any fields"),
+    "sensitivity": Command("sensitivity", "what an answer hangs on: ranges, one per cent more, where a choice flips"),
     "models": Command("lists", "list the models of the catalog"),
     "hardware": Command("lists", "list GPUs, CPUs, memory and links with their figures"),
     "systems": Command("lists", "list whole systems that can be planned on"),

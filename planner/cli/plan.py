@@ -38,7 +38,12 @@ def build(options: argparse.Namespace) -> Scenario:
     scenario = Scenario()
     if options.scenario is not None:
         scenario = scenario_from_json(read_limited(options.scenario, "scenario"))
-    return set_paths(scenario, [*_preset(options), *_flags(options), *_settings(options.set)])
+    return set_paths(scenario, changes(options))
+
+
+def changes(options: argparse.Namespace) -> list[tuple[str, object]]:
+    """What preset, flags and ``--set`` change, in that order."""
+    return [*_preset(options), *_flags(options), *_settings(options.set)]
 
 
 def scenario_parser(command: str, description: str = _DESCRIPTION) -> CommandParser:

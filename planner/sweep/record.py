@@ -55,9 +55,14 @@ class SweepResult(Part):
         """The points that have figures."""
         return tuple(point for point in self.points if point.fits)
 
+    @cached_property
+    def points_by_index(self) -> dict[int, Point]:
+        """The points by their place in the design; a sweep that still runs has only some."""
+        return {point.index: point for point in self.points}
+
     def scenario(self, point: Point | int) -> Scenario:
         """The whole scenario of a point. Raises ScenarioError where its values do not go together."""
-        at = self.points[point] if isinstance(point, int) else point
+        at = self.points_by_index[point] if isinstance(point, int) else point
         return scenario_at(self.spec.base, self.paths, at.values)
 
     def column(self, path: str) -> tuple[Value, ...]:

@@ -1,0 +1,138 @@
+"""Cost against load in whole servers, beside a price per million tokens from an API, and where the two cross.
+
+Own costs are figures of the plans at each load or busy share. What the API would cost is its price times the tokens.
+Between two planned loads the number of systems is constant or steps up, so a crossing is told as the interval between
+two planned points unless the planner is asked again in between (:func:`break_even`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from planner.energy import HOURS_PER_MONTH
+from planner.errors import PlanError
+from planner.scenario import Scenario
+from planner.sweep.outcome import outcome
+from planner.sweep.paths import scenario_at
+from planner.sweep.record import SweepResult
+
+LOAD = "workload.requests_per_s"
+BUSY = "economics.busy_share"
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class ApiPrice:
+    """What an API asks for a million input and a million output tokens, USD."""
+
+    usd_per_million_input: float
+    usd_per_million_output: float
+
+    def usd_per_request(self, scenario: Scenario) -> float:
+        """USD for one request of the scenario's workload."""
+        w = scenario.workload
+        return (w.prompt_tokens * self.usd_per_million_input + w.output_tokens * self.usd_per_million_output) / 1e6
+
+    def usd_per_month(self, scenario: Scenario, requests_per_s: float) -> float:
+        """USD for a month of that load."""
+        return self.usd_per_request(scenario) * requests_per_s * 3600 * HOURS_PER_MONTH
+
+
+@dataclass(frozen=True)
+class LoadPoint:
+    """One load: systems it needs, what they cost in a month, and what the API would cost."""
+
+    index: int
+    requests_per_s: float
+    systems: int
+    usd_per_month: float
+    api_usd_per_month: float | None
+
+
+def load_curve(result: SweepResult, api: ApiPrice | None = None) -> tuple[LoadPoint, ...]:
+    """The points of a sweep over the load, by rising load."""
+    place = result.paths.index(LOAD)
+    found = []
+    for point in result.fitting:
+        load, usd, systems = point.values[place], point.figure("usd_per_month"), point.figure("systems_needed")
+        if usd is None or systems is None or not isinstance(load, (int, float)) or load <= 0:
+            continue
+        asked = None if api is None else api.usd_per_month(result.spec.base, load)
+        found.append(LoadPoint(point.index, float(load), int(systems), usd, asked))
+    return tuple(sorted(found, key=lambda one: one.requests_per_s))
+
+
+def break_even(
+    scenario: Scenario, path: str, low: float, high: float, api: ApiPrice, plan: Callable[[Scenario], float | None]
+) -> float | None:
+    """Least value of ``path`` in a bracket from which own machines cost no more than the API, to 0.01 %.
+
+    ``plan`` gives own cost less the API's at a scenario (:func:`month_margin`, :func:`request_margin`), None where it
+    does not fit. The margin must be above 0 at ``low`` and not at ``high``; None where it is not so.
+    """
+
+    def margin(value: float) -> float | None:
+        return plan(scenario_at(scenario, [path], [value]))
+
+    at_low, at_high = margin(low), margin(high)
+    if at_low is None or at_high is None or at_high > 0:
+        return None
+    if at_low <= 0:
+        return low
+    while high - low > TOLERANCE * high:
+        middle = (low * high) ** 0.5 if low > 0 else (low + high) / 2
+        found = margin(middle)
+        if found is None:
+            return None
+        low, high = (middle, high) if found > 0 else (low, middle)
+    return high
+
+
+def month_margin(api: ApiPrice) -> Callable[[Scenario], float | None]:
+    """Own cost of a month less the API's, at the scenario's load."""
+
+    def margin(scenario: Scenario) -> float | None:
+        found = outcome(scenario)
+        usd, load = found.figure("usd_per_month"), found.figure("load_requests_per_s")
+        return None if usd is None or load is None else usd - api.usd_per_month(scenario, load)
+
+    return margin
+
+
+def request_margin(api: ApiPrice) -> Callable[[Scenario], float | None]:
+    """Own cost of one request less the API's, at the scenario's busy share."""
+
+    def margin(scenario: Scenario) -> float | None:
+        found, w = outcome(scenario), scenario.workload
+        out, into = found.figure("usd_per_million_output_tokens"), found.figure("usd_per_million_input_tokens")
+        if out is None or into is None:
+            return None
+        return (w.output_tokens * out + w.prompt_tokens * into) / 1e6 - api.usd_per_request(scenario)
+
+    return margin
+
+
+def break_even_busy_share(scenario: Scenario, api: ApiPrice) -> float | None:
+    """Least busy share at which own machines cost no more per request than the API; None where none does."""
+    return break_even(scenario, BUSY, 0.001, 1.0, api, request_margin(api))
+
+
+def break_even_load(result: SweepResult, api: ApiPrice) -> float | None:
+    """Least load, requests per second, at which the month costs no more than the API; None where none planned does.
+
+    Looked for between the first planned load that is no dearer and the one before it, by planning in between.
+    """
+    curve = load_curve(result, api)
+    for before, after in zip((None, *curve), curve, strict=False):
+        assert after.api_usd_per_month is not None
+        if after.usd_per_month <= after.api_usd_per_month:
+            if before is None:
+                return after.requests_per_s
+            try:
+                return break_even(
+                    result.spec.base, LOAD, before.requests_per_s, after.requests_per_s, api, month_margin(api)
+                )
+            except PlanError:
+                return after.requests_per_s
+    return None

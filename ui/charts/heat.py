@@ -1,0 +1,173 @@
+"""A map over two inputs: cells by a metric or by a region, boundaries drawn between regions, real devices as marks.
+
+Cells are one image-like trace; a transparent point on each answers hover and click, which cells of a heat map do not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+
+from planner.sweep.boundary import Map, Mark
+from ui.charts.base import Spec, axis, layout
+from ui.theme import VIRIDIS, Ink, rgba, text_on
+
+HEIGHT = 470
+EMPTY = "does not fit"
+
+
+def figure(
+    found: Map,
+    pen: Ink,
+    *,
+    x_title: str,
+    y_title: str,
+    shown: Callable[[float, str], str],
+    texts: Mapping[tuple[int, int], str],
+    names: Mapping[str, str],
+    colours: Mapping[str, str] | None = None,
+    marks: Sequence[Mark] = (),
+    log_value: bool = False,
+) -> Spec:
+    """``colours`` by region, or None for the metric on a sequential scale; ``shown(value, path)`` writes a tick."""
+    columns, rows = len(found.xs), len(found.ys)
+    values = _matrix(found, colours, log_value)
+    traces: list[Spec] = [
+        {"type": "heatmap", "z": values, "x": list(range(columns)), "y": list(range(rows)), "showscale": False,
+         "hoverinfo": "skip", "xgap": 1, "ygap": 1, **_scale(colours, values)}
+    ]  # fmt: skip
+    spots = [(row, column) for row in range(rows) for column in range(columns) if found.cells[row][column] is not None]
+    traces.append(
+        {"type": "scatter", "mode": "markers", "x": [c for _, c in spots], "y": [r for r, _ in spots],
+         "customdata": [_index(found, r, c) for r, c in spots], "text": [texts[spot] for spot in spots],
+         "hovertemplate": "%{text}<extra></extra>",
+         "marker": {"symbol": "square", "size": 22, "opacity": 0, "color": pen.text},
+         "selected": {"marker": {"opacity": 0}}, "unselected": {"marker": {"opacity": 0}}}
+    )  # fmt: skip
+    placed = placed_marks(found, marks)
+    if placed:
+        traces.append(
+            {"type": "scatter", "mode": "markers+text", "x": [p[0] for p in placed], "y": [p[1] for p in placed],
+             "text": [str(place + 1) for place in range(len(placed))], "textposition": "middle center",
+             "textfont": {"size": 11, "color": pen.text}, "hovertext": [escape(p[2]) for p in placed],
+             "hovertemplate": "<b>%{hovertext}</b><extra></extra>",
+             "marker": {"symbol": "circle", "size": 18, "color": pen.background,
+                        "line": {"width": 1.5, "color": pen.text}}}
+        )  # fmt: skip
+    title = {"font": {"size": 13, "color": pen.muted}, "standoff": 8}
+    across, up = _ticks(found.xs, found.x_path, shown, 7), _ticks(found.ys, found.y_path, shown, 9)
+    return {
+        "data": traces,
+        "layout": layout(
+            pen,
+            HEIGHT,
+            margin={"l": 84, "r": 10, "t": 10, "b": 56},
+            clickmode="event+select",
+            xaxis=axis(pen, range=[-0.5, columns - 0.5], **across, title={"text": x_title, **title}),
+            yaxis=axis(pen, range=[-0.5, rows - 0.5], **up, title={"text": y_title, **title}),
+            shapes=_edges(found, pen),
+            annotations=_region_names(found, names, colours, pen),
+        ),
+    }  # fmt: skip
+
+
+def _index(found: Map, row: int, column: int) -> int:
+    cell = found.cells[row][column]
+    assert cell is not None
+    return cell.index
+
+
+def _matrix(found: Map, colours: Mapping[str, str] | None, log_value: bool) -> list[list[float | None]]:
+    order = list(colours) if colours is not None else []
+    rows: list[list[float | None]] = []
+    for line in found.cells:
+        row: list[float | None] = []
+        for cell in line:
+            if cell is None or cell.value is None:
+                row.append(None)
+            elif colours is not None:
+                row.append(float(order.index(cell.region)) if cell.region in order else None)
+            else:
+                row.append(math.log10(cell.value) if log_value and cell.value > 0 else cell.value)
+        rows.append(row)
+    return rows
+
+
+def _scale(colours: Mapping[str, str] | None, values: Sequence[Sequence[float | None]]) -> Spec:
+    if colours is None:
+        known = [value for row in values for value in row if value is not None] or [0.0]
+        stops = [[place / (len(VIRIDIS) - 1), colour] for place, colour in enumerate(VIRIDIS)]
+        return {"colorscale": stops, "zmin": min(known), "zmax": max(max(known), min(known) + 1e-12)}
+    count = max(len(colours), 1)
+    steps = [
+        [edge / count, colour] for place, colour in enumerate(colours.values()) for edge in (place, place + 1)
+    ] or [[0, "#888888"], [1, "#888888"]]
+    return {"colorscale": steps, "zmin": -0.5, "zmax": count - 0.5}
+
+
+def _ticks(values: Sequence[float], path: str, shown: Callable[[float, str], str], most: int) -> Spec:
+    every = max(1, math.ceil(len(values) / most))
+    places = list(range(0, len(values), every))
+    return {"tickvals": places, "ticktext": [escape(shown(values[place], path)) for place in places], "tickangle": 0}
+
+
+def _edges(found: Map, pen: Ink) -> list[Spec]:
+    shapes = []
+    for row, column, side in found.edges():
+        if side == "right":
+            ends = {"x0": column + 0.5, "x1": column + 0.5, "y0": row - 0.5, "y1": row + 0.5}
+        else:
+            ends = {"x0": column - 0.5, "x1": column + 0.5, "y0": row + 0.5, "y1": row + 0.5}
+        shapes.append({"type": "line", **ends, "line": {"color": pen.background, "width": 6}})
+    return shapes + [{**shape, "line": {"color": pen.text, "width": 2.5}} for shape in shapes]
+
+
+def _region_names(found: Map, names: Mapping[str, str], colours: Mapping[str, str] | None, pen: Ink) -> list[Spec]:
+    """The name of each region of some size at the cell nearest to its middle."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    for row, line in enumerate(found.cells):
+        for column, cell in enumerate(line):
+            if cell is not None:
+                places.setdefault(cell.region, []).append((row, column))
+    notes = []
+    for region, cells in places.items():
+        if len(cells) < 3:
+            continue
+        row_mean = sum(row for row, _ in cells) / len(cells)
+        column_mean = sum(column for _, column in cells) / len(cells)
+        row, column = min(cells, key=lambda at: (at[0] - row_mean) ** 2 + (at[1] - column_mean) ** 2)
+        ground = colours[region] if colours and region in colours else ""
+        notes.append(
+            {"x": column, "y": row, "text": escape(names.get(region, region or EMPTY)),
+             "showarrow": False, "font": {"size": 13, "color": text_on(ground) if ground else pen.text},
+             "bgcolor": ground or rgba(pen.background, 0.78), "borderpad": 3}
+        )  # fmt: skip
+    return notes
+
+
+def placed_marks(found: Map, marks: Sequence[Mark]) -> list[tuple[float, float, str]]:
+    """Marks with both figures that lie on the map, in its own steps; those that touch share a number."""
+    at: dict[tuple[float, float], list[str]] = {}
+    for mark in marks:
+        if mark.x is None or mark.y is None:
+            continue
+        x, y = _place(found.xs, mark.x), _place(found.ys, mark.y)
+        if x is not None and y is not None:
+            at.setdefault((round(2 * x) / 2, round(2 * y) / 2), []).append(mark.name)
+    return [(x, y, ", ".join(names)) for (x, y), names in at.items()]
+
+
+def _place(values: Sequence[float], value: float) -> float | None:
+    """Where a value lies between the steps of an axis; None outside."""
+    if len(values) < 2:
+        return 0.0 if values and math.isclose(values[0], value) else None
+    if not values[0] <= value <= values[-1]:
+        return None
+    above = next(place for place, step in enumerate(values) if step >= value)
+    if above == 0:
+        return 0.0
+    low, high = values[above - 1], values[above]
+    if low > 0:
+        return above - 1 + math.log(value / low) / math.log(high / low)
+    return above - 1 + (value - low) / (high - low)

@@ -1,0 +1,234 @@
+"""The Explore page: a question, planned thousands of times in the background, and an answer to look at and keep."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from db import LINK_TO_NOTHING, StoreError
+from hardware import HardwareError
+from models import ModelError
+from planner.errors import PlanError
+from planner.routing import RoutingError
+from planner.sweep import SweepResult, SweepSpec, from_json
+from planner.sweep.near_best import choose
+from planner.words import labels
+from planner.words.formats import count
+from ui import engine, library, link, state
+from ui.explore import jobs, points, sensitivity
+from ui.explore.questions import QUESTIONS, Question
+from ui.explore.views import Asked
+from ui.guard import guard
+from ui.safe import md
+from ui.sections.common import Data, say, section
+
+SENSITIVITY = "sensitivity"
+TITLES = {name: question.title for name, question in QUESTIONS.items()} | {SENSITIVITY: "What the answer hangs on"}
+ORDER = ("frontier", "experts", "map", "winners", SENSITIVITY, "load", "free")
+QUESTION = "explore-question"
+OPENED = "explore-opened"
+BAD_INPUT = (PlanError, ModelError, HardwareError, RoutingError, engine.CannotPlanError)
+
+
+def run() -> None:
+    """One run of the page."""
+    st.title("Explore", anchor=False)
+    with guard("opening the saved sweep"):
+        _from_link()
+    scenario = state.current()
+    opened: tuple[str, str, SweepResult] | None = st.session_state.get(OPENED)
+    if opened is not None:
+        _saved(*opened)
+        return
+    name: str = st.selectbox("Question", ORDER, format_func=TITLES.__getitem__, key=QUESTION)
+    where = (
+        f"{scenario.model.id} on {scenario.system.id}, policy {scenario.policy.id}, batch {scenario.workload.batch:,}"
+    )
+    st.caption(md(f"Around the open scenario: {where}."))
+    with guard("exploring"):
+        try:
+            if name == SENSITIVITY:
+                sensitivity.show(scenario)
+            else:
+                _ask(name, QUESTIONS[name])
+        except BAD_INPUT as error:
+            st.error(md(labels.in_words(str(error))), icon=":material/error:")
+    with guard("listing saved sweeps"):
+        _library()
+
+
+def _ask(name: str, question: Question) -> None:
+    left, right = st.columns([0.3, 0.7], gap="medium")
+    with left, st.container(key=f"explore-{name}-form"):
+        asked = question.form(state.current())
+        spec = None if asked is None else asked[0]
+        field = f"explore-{name}-job"
+        if spec is not None:
+            st.caption(f"{count(spec.count)} points at most.")
+        if st.button(
+            "Plan these points", key=f"explore-{name}-go", type="primary", icon=":material/play_arrow:",
+            disabled=spec is None, width="stretch",
+        ) and spec is not None:  # fmt: skip
+            started = jobs.start_sweep(spec)
+            st.session_state[field] = (started.key, spec, asked[1] if asked else Asked())
+    with right:
+        kept = st.session_state.get(field)
+        if kept is None:
+            st.info("Choose what to vary, then plan the points. Planning goes on when you leave this page.")
+            return
+        key, planned, how = kept
+        if asked is not None and planned == spec:
+            how = asked[1]  # what is only shown differently needs no planning
+        elif planned != spec:
+            st.info(
+                "The chart shows the points planned last; plan again for what is chosen now.", icon=":material/history:"
+            )
+        job = jobs.jobs().get(key)
+        if job is None:
+            st.info("These points are no longer kept; plan them again.")
+            return
+        _progress(job, planned, how, question, name)
+    if job.finished and job.answer is not None:
+        _foot(job.answer, name, _judged(name, how))
+
+
+def _progress(job: jobs.Job, spec: SweepSpec, how: Asked, question: Question, name: str) -> None:
+    """What there is: at once when it is finished, and every second while it runs."""
+    if job.finished:
+        if job.error is not None:
+            st.error(md(labels.in_words(job.error)), icon=":material/error:")
+        else:
+            _answer(job.answer, how, question, name)
+        return
+
+    @st.fragment(run_every=1.0)
+    def running() -> None:
+        if job.finished:
+            st.rerun()
+        total = job.total or spec.count
+        bar, stop = st.columns([0.75, 0.25], vertical_alignment="center")
+        with bar, st.container(key="working"):
+            st.progress(min(job.done / total, 1.0), f"{count(job.done)} of {count(total)} points planned")
+        with stop:
+            if st.button("Stop here", key=f"explore-{name}-stop", icon=":material/stop:", width="stretch"):
+                job.cancel()
+        if job.done:
+            question.view(job.so_far(spec), how, f"{name}-running")
+
+    running()
+
+
+def _answer(result: SweepResult, how: Asked, question: Question, name: str) -> None:
+    if result.stopped:
+        st.warning(md(f"{result.stopped} What was planned is shown."), icon=":material/pause_circle:")
+    best = question.view(result, how, name)
+    points.opener(result, name, best)
+
+
+def _judged(question: str, how: Asked) -> str:
+    """The figure on which the best point is chosen: cost, unless the question is about another."""
+    if question == "load":
+        return "usd_per_million_served"
+    return how.metric if question in ("experts", "map", "winners") else "usd_per_million_output_tokens"
+
+
+def _foot(result: SweepResult, name: str, metric: str) -> None:
+    """What to take, every point as a table, files, and keeping the sweep."""
+    choice = choose(result, metric)
+    data = [Data("Points", "tierline-points.csv", None, lambda: points.table(result).csv())]
+    with section("The points", f"explore-{name}-points", data):
+        if choice.best is None:
+            say(choice.sentence)
+        else:
+            top = result.points_by_index[choice.best]
+            meets = " among points that meet the targets" if top.outcome.meets_slo else ""
+            value = points.quantity(choice.metric, top.figure(metric))
+            say(f"Best on {choice.metric.name}{meets}: {points.name(result, top)}, {value}. {choice.sentence}")
+        with st.expander(f"Table of {count(min(len(result.points), points.TABLE_ROWS))} points"):
+            st.html(points.table(result, choice.best, choice.near).html())
+        points.files(result, name)
+        points.keep(result, name, name)
+
+
+def _saved(question: str, title: str, result: SweepResult) -> None:
+    """A sweep of the library: shown as it was planned, with today's pages."""
+    left, right = st.columns([0.75, 0.25], vertical_alignment="center")
+    with left:
+        st.markdown(f"**{md(title)}**, a saved sweep")
+    with right:
+        if st.button("Back to questions", key="explore-back", icon=":material/arrow_back:", width="stretch"):
+            del st.session_state[OPENED]
+            st.query_params.pop(link.STUDY, None)
+            st.rerun()
+    if (result.engine_version, result.catalog_digest) != engine.stamp():
+        st.info(
+            f"Planned by Tierline {md(result.engine_version)} with other data than today's.", icon=":material/history:"
+        )
+    with guard("showing the saved sweep"):
+        try:
+            known = question if question in QUESTIONS else "free"
+            how = _asked_of(known, result)
+            best = QUESTIONS[known].view(result, how, "saved")
+            points.opener(result, "saved", best)
+            _foot(result, "saved", _judged(known, how))
+        except BAD_INPUT as error:
+            st.error(md(labels.in_words(str(error))), icon=":material/error:")
+
+
+def _asked_of(question: str, result: SweepResult) -> Asked:
+    """The view of a saved sweep: its first two axes, and the figure that its question is about."""
+    paths = (*result.paths, "", "")
+    if question in ("map", "winners"):
+        metric = "tokens_per_s_system" if question == "map" else "tokens_per_s_end_to_end"
+        return Asked(metric, paths[0], paths[1])
+    if question == "experts":
+        return Asked("tokens_per_s_system")
+    return Asked("tokens_per_s_gpu", "usd_per_million_output_tokens")
+
+
+def _from_link() -> None:
+    """``?study=`` opens a saved sweep, once."""
+    token = st.query_params.get(link.STUDY)
+    if not token or st.session_state.get("explore-study") == token:
+        return
+    st.session_state["explore-study"] = token
+    try:
+        study = library.store().get_study_by_token(token)
+    except StoreError as error:
+        st.error(md(str(error)), icon=":material/error:")
+        return
+    if study is None or study.kind != "sweep":
+        st.warning(md(LINK_TO_NOTHING), icon=":material/link_off:")
+        return
+    _open(study.spec, study.name, study.body)
+
+
+def _open(spec: dict[str, object], name: str, body: bytes) -> None:
+    try:
+        st.session_state[OPENED] = (str(spec.get("question", "free")), name, from_json(body))
+    except PlanError as error:
+        st.error(md(str(error)), icon=":material/error:")
+
+
+def _library() -> None:
+    try:
+        studies = library.store().list_studies(kind="sweep", limit=50)
+    except StoreError as error:
+        st.error(md(str(error)), icon=":material/error:")
+        return
+    if not studies:
+        return
+    with st.expander(f"Saved sweeps ({len(studies)})"):
+        by_id = {study.id: study for study in studies}
+        chosen = st.selectbox(
+            "Saved sweep",
+            list(by_id),
+            format_func=lambda id: f"{by_id[id].name}, {by_id[id].created_at:%Y-%m-%d}",
+            key="explore-saved",
+        )
+        if st.button("Open", key="explore-open-saved", icon=":material/folder_open:"):
+            study = library.store().get_study(chosen)
+            if study is None:
+                st.warning("This sweep is not in the library any more.", icon=":material/link_off:")
+            else:
+                _open(study.spec, study.name, study.body)
+                st.rerun()
