@@ -126,4 +126,6 @@ def cost(system: Figures, bill: Iterable[BillLine], economics: Economics, drawn:
         usd_per_million_input_tokens=sum(prompt.values()),
         usd_per_million_output_tokens=sum(output.values()),
         usd_per_month_one_system=usd_per_hour * HOURS_PER_MONTH,
+        machine_s_per_output_token=mix.seconds_per_output_token,
+        machine_s_per_input_token=mix.seconds_per_input_token,
     )

@@ -290,4 +290,5 @@ def energy(drawn: Consumption, economics: Economics) -> Energy:
         peak_w=drawn.peak_w,
         kwh_per_month=drawn.average_w(busy) / 1000 * HOURS_PER_MONTH * economics.pue,
         gco2e_per_million_output_tokens=paid_j * 1e6 / J_PER_KWH * economics.pue * economics.grid_gco2e_per_kwh,
+        idle_w=drawn.idle_w,
     )

@@ -247,6 +247,7 @@ class Energy(Record):
     peak_w: float
     kwh_per_month: float = Field(description="one system at its busy share, PUE included")
     gco2e_per_million_output_tokens: float = Field(description="PUE included")
+    idle_w: float | None = Field(None, description="one system that waits, at the wall, PUE excluded")
 
 
 class Cost(Record):
@@ -258,6 +259,10 @@ class Cost(Record):
     usd_per_million_input_tokens: float
     usd_per_million_output_tokens: float
     usd_per_month_one_system: float
+    machine_s_per_output_token: float | None = Field(
+        None, description="seconds of the whole system that one output token occupies, and pays for"
+    )
+    machine_s_per_input_token: float | None = Field(None, description="the same for one prompt token")
 
 
 class Capacity(Record):

@@ -30,6 +30,11 @@ PAGES = {
         "travel_explore",
         "Sweeps: the frontier, knees, maps of what wins, what the answer hangs on, cost against load.",
     ),
+    "brief": (
+        "Brief",
+        "description",
+        "One page to decide on, as HTML, PDF, XLSX and CSV.",
+    ),
     "policies": (
         "Policies",
         "alt_route",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from planner.csv_text import to_csv as to_csv
 from ui.glossary import hover
 
 
@@ -113,25 +112,6 @@ class Table:
             blanks = [""] * (len(self.head) - 1 - len(row.cells))
             rows.append([row.name, *row.cells, *blanks, " ".join(filter(None, [row.small, *row.more]))])
         return to_csv([*head, "note"], rows)
-
-
-def to_csv(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows as CSV text. A leading =, +, - or @ of a text is quoted, so that no spreadsheet runs it."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(list(head))
-    for row in rows:
-        writer.writerow([_harmless(cell) for cell in row])
-    return out.getvalue()
-
-
-def _harmless(cell: object) -> object:
-    if isinstance(cell, str):
-        text = cell.replace("\u202f", " ").replace("\u00a0", " ").replace("\u2212", "-")
-        if text[:1] in "=+@\t\r" or (text[:1] == "-" and not text[1:2].isdigit()):
-            return "'" + text
-        return text
-    return "" if cell is None else cell
 
 
 @dataclass(frozen=True)

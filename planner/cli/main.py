@@ -30,6 +30,7 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "plan": Command("plan", "plan a scenario: does it fit, how fast, what does it cost"),
     "best": Command("rank", "rank every policy for a scenario's model, machine and workload"),
+    "brief": Command("brief", "write the one page to decide on, as HTML, PDF, workbook or CSV"),
     "ask": Command("ask", "answer an example question of capacity planning"),
     "compare": Command("compare", "compare two to four scenarios, with the reason for every delta"),
     "ablation": Command("rank", "take the context-aware policy apart: placement, bits, alpha, K, hot sets"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Literal
 
+from planner.difference import changed_paths
 from planner.fields import validated
 from planner.scenario import Scenario
 from planner.words.formats import capital, listing
@@ -54,8 +55,7 @@ def group_of(path: str) -> Group | None:
 
 def differing_groups(first: Scenario, second: Scenario) -> tuple[Group, ...]:
     """Groups in which two scenarios differ, in the order of :data:`GROUPS`."""
-    ours, theirs = flat(first), flat(second)
-    found = {group_of(path) for path in {**ours, **theirs} if ours.get(path, _ABSENT) != theirs.get(path, _ABSENT)}
+    found = {group_of(path) for path in changed_paths(first, second)}
     return tuple(group for group in GROUPS if group in found)
 
 
@@ -78,22 +78,6 @@ def mixed(base: Scenario, other: Scenario, taken: Collection[Group]) -> Scenario
     return validated(data)
 
 
-def flat(scenario: Scenario) -> dict[str, Any]:
-    """Path -> value of every field; each edited figure and each option of a policy has a path of its own."""
-    found: dict[str, Any] = {}
-    for section, part in scenario.model_dump().items():
-        if not isinstance(part, dict):
-            found[section] = part
-            continue
-        for name, value in part.items():
-            path = f"{section}.{name}"
-            if path in (_OVERRIDES, "policy.options"):
-                found.update((f"{path}.{key}", inner) for key, inner in value.items())
-            else:
-                found[path] = value
-    return found
-
-
 def union_name(groups: Iterable[Group]) -> str:
     """The name of one group, or of several that only make sense together."""
     members = [group for group in GROUPS if group in set(groups)]
@@ -104,13 +88,6 @@ def union_name(groups: Iterable[Group]) -> str:
     if set(members) == {"policy", "precision"}:
         return "Policy and the precision it takes"
     return capital(listing([_SHORT.get(group, GROUPS[group]) for group in members])) + ", together"
-
-
-class _Absent:
-    pass
-
-
-_ABSENT = _Absent()
 
 
 def _entries(ours: dict[str, Any], theirs: dict[str, Any], taken: Collection[Group]) -> dict[str, Any]:

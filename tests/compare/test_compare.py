@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import planner
 from planner.compare import compare
-from planner.compare.groups import GROUPS, differing_groups, flat, group_of, mixed
+from planner.compare.groups import GROUPS, differing_groups, group_of, mixed
 from planner.compare.records import Comparison
+from planner.difference import flat
 from planner.errors import PlanError
 from planner.fields import fields, set_paths
 from planner.result import Result

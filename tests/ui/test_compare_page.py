@@ -16,7 +16,7 @@ from planner.words import comparison as words
 from tests.compare.compare_cases import BASE
 from tests.ui.conftest import html, markdown
 from ui import engine, library
-from ui.compare import charts, kept, waterfall
+from ui.compare import charts, waterfall
 from ui.pages import compare as page
 from ui.theme import DARK, LIGHT
 
@@ -30,7 +30,7 @@ def quick(scenario: Scenario) -> Result:
 @pytest.fixture(autouse=True)
 def _real(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "compute", lambda scenario, complete=True: quick(scenario))
-    kept.forget_all()
+    page.KEPT.clear()
 
 
 def open_page() -> AppTest:

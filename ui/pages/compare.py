@@ -8,16 +8,19 @@ from html import escape
 
 import streamlit as st
 
-from planner.compare import Comparison, Delta, Pair
+from planner.compare import Comparison, Delta, Pair, compare
+from planner.difference import flat
 from planner.words import comparison as words
 from planner.words.names import HEADLINE
-from ui import tables
-from ui.compare import charts, choice, kept, waterfall
+from ui import engine, tables
+from ui.compare import charts, choice, waterfall
 from ui.guard import guard
+from ui.kept import Kept
 from ui.sections.common import Data, draw, pen, say, section
 from ui.tables import LegendItem, Row, Swatch, Table
 from ui.theme import part_colour
 
+KEPT: Kept[Comparison] = Kept()
 FIRST_METRIC = "tokens_per_s_end_to_end"
 
 
@@ -37,7 +40,13 @@ def run() -> None:
         def progress(done: int, most: int) -> None:
             bar.progress(min(done / most, 1.0), f"Finding the reasons: {done} of at most {most} mixtures planned …")
 
-        found = kept.comparison([c.scenario for c in chosen], [c.label for c in chosen], progress)
+        key = (tuple((c.label, c.scenario.canonical_json()) for c in chosen), engine.stamp())
+        found = KEPT.get(
+            key,
+            lambda: compare(
+                [c.scenario for c in chosen], [c.label for c in chosen], planned=engine.planned, progress=progress
+            ),
+        )
         bar.empty()
     with guard("showing the figures"):
         _sides(found)
@@ -178,8 +187,6 @@ def _foot(found: Comparison) -> None:
 
 def _csv(found: Comparison) -> str:
     """Figures and all inputs of every side: a file that says what it is about."""
-    from planner.compare.groups import flat
-
     head = ["kind", "name", *(side.label for side in found.sides)]
     rows: list[Sequence[object]] = []
     for metric in HEADLINE:

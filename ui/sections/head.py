@@ -66,6 +66,8 @@ def buttons() -> None:
             st.session_state["library_room"] = saved.id
             st.switch_page(st.session_state["pages"]["scenarios"])
         st.button("Share", icon=":material/link:", key="share", on_click=dialogs.want, args=("share",))
+        if st.button("Brief", icon=":material/description:", key="brief", help="One printable page to decide on"):
+            st.switch_page(st.session_state["pages"]["brief"])
 
 
 def _saved_line() -> str:

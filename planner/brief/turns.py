@@ -1,0 +1,95 @@
+"""What would change the decision: room to the targets and to the memory, and how far the next option is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.brief.options import OBJECTIVE, comparable
+from planner.brief.records import Option, Target
+from planner.result import Result
+from planner.sensitivities import Flip, flip_points
+from planner.words.findings import movement
+from planner.words.formats import capital, count, listing, seconds, share, trimmed, uncapital
+
+FLIPS_SHOWN = 4
+FIGURES_TRIED = 3
+
+
+def turns(result: Result, options: Sequence[Option], targets: Sequence[Target]) -> tuple[str, ...]:
+    """One sentence for each thing that turns the decision, the nearest first."""
+    return (*_ranking(options), *_targets(targets), *_memory(result))
+
+
+def flips(result: Result, options: Sequence[Option]) -> tuple[str, ...]:
+    """The nearest values of the strongest assumptions at which another option is the one to take."""
+    able = comparable(options)
+    if len(able) < 2:
+        return ()
+    paths = looked_at(result)
+    told = flip_points([one.scenario for one in able], OBJECTIVE, paths, names=[one.name for one in able])
+    if not told.flips:
+        names = listing([uncapital(one.label) for one in told.steady])
+        return (f"No value within its bounds of any of these changes the choice: {names}.",) if names else ()
+    return tuple(_flip(one) for one in told.flips[:FLIPS_SHOWN])
+
+
+def looked_at(result: Result) -> list[str]:
+    """Paths of the assumptions that are tried: the batch, the skew, and what moves the answer most."""
+    moving = sorted((a for a in result.assumptions if movement(a) > 0), key=lambda a: -movement(a))
+    skew = ["routing.sigma"] if result.scenario.routing.source == "generated" else []
+    figures = [a.path for a in moving if a.path.startswith("system.overrides.")][:FIGURES_TRIED]
+    return ["workload.batch", *skew, *figures]
+
+
+def _flip(flip: Flip) -> str:
+    where = flip.sentence.rpartition(": ")[0]
+    if flip.option is None:
+        return f"{where}: none of the options fits and meets the targets."
+    return f"{where}: {flip.option_name} is the one to take."
+
+
+def _ranking(options: Sequence[Option]) -> list[str]:
+    best = next((one for one in options if one.recommended), None)
+    if best is None:
+        return []
+    rows = []
+    for one in options:
+        if one is best or not one.fits or one.meets_targets is False:
+            continue
+        gap = 1 - best.figures[OBJECTIVE] / one.figures[OBJECTIVE]
+        if gap >= 0:
+            rows.append(
+                f"{one.name} would be the cheaper one if its output tokens cost {share(gap)} less than planned."
+            )
+        else:
+            rows.append(f"{one.name} is cheaper already ({share(-gap)}), but computes something else: see the options.")
+    return rows
+
+
+def _targets(targets: Sequence[Target]) -> list[str]:
+    rows = []
+    for target in targets:
+        name, limit = capital(target.name), seconds(target.target_s)
+        if not target.met:
+            rows.append(f"{name} must fall by {share(1 - target.target_s / target.value_s)} to meet its target.")
+        elif target.headroom < 1:
+            rows.append(
+                f"{name} more than {share(target.headroom)} above the estimate, beyond {limit}, misses its target."
+            )
+        else:
+            times = trimmed(1 + target.headroom, 2)
+            rows.append(f"{name} of more than {times} times the estimate, beyond {limit}, misses its target.")
+    return rows
+
+
+def _memory(result: Result) -> list[str]:
+    memory, work = result.memory, result.scenario.workload
+    if memory is None:
+        return []
+    if not result.headline.fits:
+        return [f"It would fit with: {change.text.rstrip('.')}." for change in memory.changes if change.fits][:3]
+    context = work.prompt_tokens + work.output_tokens
+    return [
+        f"More than {count(memory.largest_batch)} sequences at once (planned: {count(work.batch)}), or a context "
+        f"beyond {count(memory.largest_context_tokens)} tokens (planned: {count(context)}), no longer fits."
+    ]

@@ -1,0 +1,62 @@
+"""``brief``: the one page to decide on, as HTML, PDF, workbook, CSV or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from planner.cli.parsing import UsageError
+from planner.cli.plan import build, scenario_parser
+
+_DESCRIPTION = (
+    "Writes the brief of a scenario: decision, options, frontier, cost, power, targets, what the answer hangs on and "
+    "what would change it, all assumptions and inputs. The ending of --out chooses the form: .html, .pdf, .xlsx, .csv "
+    "or .json."
+)
+
+
+_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2212": "-"})
+
+
+def run(command: str, arguments: list[str]) -> str:
+    """Writes the file and says so; without ``--out`` the brief as text, or with ``--json`` as a record."""
+    parser = scenario_parser(command, _DESCRIPTION)
+    parser.add_argument("--out", metavar="FILE", help="file to write: .html, .pdf, .xlsx, .csv or .json")
+    parser.add_argument("--title", metavar="TEXT", default="", help="title; the model and the system by default")
+    parser.add_argument("--author", metavar="NAME", default="", help="who answers for it")
+    options = parser.read(arguments)
+    form = _form(options.out)
+    scenario = build(options)
+
+    from planner.brief import brief, export
+    from planner.cli.output import json_text
+
+    found = brief(scenario, title=options.title, author=options.author)
+    if form is not None:
+        _write(options.out, export(found, form))
+    if options.json:
+        return json_text(found, indent=None)
+    lines = [found.decision, found.options_sentence, *(target.sentence for target in found.targets), *found.turns]
+    written = [f"Written to {options.out}."] if form is not None else []
+    text = "\n".join(line for line in [*lines, *written] if line)
+    return text.translate(_SPACES) + "\n"
+
+
+def _form(name: str | None) -> str | None:
+    if name is None:
+        return None
+    from planner.brief.export import FORMATS
+    from planner.fields.sentences import shown
+
+    form = Path(name).suffix.removeprefix(".").casefold()
+    if form not in FORMATS:
+        raise UsageError(f"--out is {shown(name)}; it takes a file that ends with .{', .'.join(FORMATS)}.")
+    if not Path(name).absolute().parent.is_dir():
+        raise UsageError(f"--out is {shown(name)}; there is no such folder.")
+    return form
+
+
+def _write(name: str, content: bytes) -> None:
+    try:
+        Path(name).write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"--out is {name!r}; it cannot be written: {error.strerror or error}.") from None

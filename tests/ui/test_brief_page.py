@@ -1,0 +1,103 @@
+"""The Brief page with the real engine on a small plan: the same facts as the record, text of people as text."""
+
+from __future__ import annotations
+
+import time
+from html import escape
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import planner
+from planner.brief import FORMATS, brief
+from planner.brief import turns as turns_module
+from planner.result import Result
+from planner.scenario import Scenario
+from tests.compare.compare_cases import BASE
+from tests.ui.conftest import html, markdown
+from ui import address, engine
+from ui.later import Later
+from ui.pages import brief as page
+
+
+def quick(scenario: Scenario) -> Result:
+    return planner.plan(scenario, with_ranges=False, with_marginals=False)
+
+
+@pytest.fixture(autouse=True)
+def _real(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "compute", lambda scenario, complete=True: quick(scenario))
+    monkeypatch.setattr(turns_module, "looked_at", lambda result: ["routing.sigma"])
+    page.KEPT.clear()
+    page.WHOLE.clear()
+
+
+def open_page(scenario: Scenario) -> AppTest:
+    def script() -> None:
+        from ui.app import main
+
+        main("brief")
+
+    at = AppTest.from_function(script, default_timeout=60)
+    at.query_params["s"] = address.encode(scenario)
+    return at.run()
+
+
+def finished(at: AppTest) -> AppTest:
+    """The page once nothing is still to come."""
+    for _ in range(200):
+        if "tl-working" not in html(at):
+            return at
+        time.sleep(0.1)
+        at.run()
+    raise AssertionError("the brief never came")
+
+
+def test_page_shows_the_brief_and_offers_its_files() -> None:
+    at = finished(open_page(BASE))
+    assert not at.exception
+    found = brief(BASE, planned=quick)
+    text = html(at)
+    assert escape(found.decision) in text
+    for turn in found.turns:
+        assert escape(turn).replace("&#x27;", "&#39;") in text.replace("&#34;", "&quot;")
+    assert "routing.sigma" in text and "economics.pue" in text
+    assert {one.key for one in at.get("download_button")} >= {f"brief-{form}" for form in FORMATS if form != "json"}
+
+
+def test_page_of_a_plan_that_does_not_fit() -> None:
+    big = BASE.model_copy(update={"workload": BASE.workload.model_copy(update={"batch": 60_000})})
+    at = open_page(big)
+    assert not at.exception
+    assert "Do not build this as planned" in html(at)
+
+
+def test_page_of_what_cannot_be_planned_is_one_sentence() -> None:
+    lost = BASE.model_copy(update={"system": BASE.system.model_copy(update={"id": "no-<b>such"})})
+    at = open_page(lost)
+    assert not at.exception
+    assert "no\\-\\<b\\>such" in markdown(at)
+
+
+def test_without_a_browser_the_page_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "browser", lambda: None)
+    at = finished(open_page(BASE))
+    assert "apt install chromium" in html(at)
+    disabled = {one.key: one.disabled for one in at.get("download_button")}
+    assert disabled["brief-pdf"] and not disabled["brief-html"]
+
+
+def test_later_tells_what_is_coming_and_what_failed() -> None:
+    later: Later[int] = Later("test")
+
+    def fails() -> int:
+        raise ValueError("x")
+
+    later.ask("good", lambda: 7)
+    later.ask("bad", fails)
+    for _ in range(100):
+        if not later.pending("bad"):
+            break
+        time.sleep(0.02)
+    assert later.ask("good", lambda: 8) == (7, False)
+    assert later.ask("bad", fails) == (None, False)
