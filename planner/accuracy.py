@@ -38,6 +38,7 @@ class Residual:
     family: str
     group: str
     log_ratio: float
+    quality: str = ""  # of the source: A stated hardware, B one inferred item, C a key quantity assumed
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ def shape(ctx: Context) -> dict[str, float]:
     found = {
         "batch": float(w.batch),
         "context_tokens": float(ctx.full_context_tokens),
+        "output_tokens": float(w.output_tokens),
         "parameters": float(ctx.parameters.main),
         "experts": float(ctx.experts),
         "expert_bits": sum(width.bits * share for width, share in ctx.other_widths()),
@@ -54,6 +55,11 @@ def shape(ctx: Context) -> dict[str, float]:
     if machine.dram is not None and regime_of(ctx) != "all_gpu":
         found["host_bandwidth_bytes_per_s"] = machine.dram.peak_bandwidth_bytes_per_s
     return found
+
+
+def relevant(case: Mapping[str, float], phase: str) -> dict[str, float]:
+    """The quantities of a shape that a phase hangs on: how a context splits matters end to end alone."""
+    return {name: value for name, value in case.items() if phase == "e2e" or name != "output_tokens"}
 
 
 @lru_cache(maxsize=1)
@@ -69,7 +75,7 @@ def beyond(case: Mapping[str, float], regime: str, phase: str) -> tuple[str, ...
     if ranges is None:
         return (f"no run of {regime.replace('_', ' ')}, {phase}, was measured",)
     found = []
-    for name, value in case.items():
+    for name, value in relevant(case, phase).items():
         low, high = ranges.get(name, (0.0, float("inf")))
         if not low / MARGIN <= value <= high * MARGIN:
             found.append(f"{name.replace('_', ' ')} {value:,.4g} (measured: {low:,.4g} to {high:,.4g})")

@@ -82,7 +82,7 @@ def _ways(ctx: Context, least_bytes: float, least_bits: float) -> list[Way]:
         # Under a placement that knows the sockets no share of them is lost.
         known = ctx.option("numa", "fitted") != "fitted"
         sockets = m.figures.value("cpu.numa_compute_efficiency") if known and m.cpu.sockets > 1 else 1.0
-        rate = max(m.cpu.matrix_flop_per_s or 0.0, m.cpu.vector_flop_per_s) / sockets * nodes
+        rate = max(m.cpu.matrix_flop_per_s or 0.0, m.cpu.vector_flop_per_s, m.cpu.block_flop_per_s) / sockets * nodes
         dram = least_bytes / (m.dram.bandwidth_bytes_per_s * nodes)
         ways.append(Way(_vector(cpu_compute=flop / rate), _vector(dram=dram), 0.0))
     for ndp, compute_name, memory_name in (

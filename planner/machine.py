@@ -69,12 +69,14 @@ class Gpu:
     layer_launch_s: float
     layer_launch_tp_s: float
     layer_launch_eager_s: float
+    layer_uncaptured_s: float
     serving_efficiency: float
     step_overhead_s: float
     sequence_overhead_s: float
     kernel_launch_s: float
     kernel_launch_eager_s: float
     request_overhead_s: float
+    request_serial_s: float
     captured_batch_max: float
 
     @property
@@ -103,12 +105,15 @@ class Cpu:
     device_class: str | None
     matrix_flop_per_s: float | None  # achieved, all sockets of a node
     vector_flop_per_s: float  # achieved, all sockets of a node
+    block_flop_per_s: float  # achieved with weights in blocks (GGUF), all sockets of a node
+    cores: int  # of a node
     peak_flop_per_s: float  # best peak, all sockets of a node
     tile_rows: float
     vector_tokens_max: float
     overlap: float
     low_bit_extra_bits: float
     layer_sync_s: float
+    thread_sync_s: float
     reserve_bytes: float
 
 
@@ -164,6 +169,7 @@ class Machine:
     dimm_ndp: Ndp | None
     cxl_ndp: Ndp | None
     pcie: Link | None  # host to one GPU
+    host_crossings: float  # of the host channels by each byte copied to a GPU
     host_to_gpus_bytes_per_s: float  # achieved, host to all GPUs of a node together (shared uplinks count once)
     cxl_link: Link | None  # GPU to CXL device: two ports in series, the slower sets the rate
     scaleup: Link | None  # GPU to GPU in a node, per GPU
@@ -234,12 +240,14 @@ def _gpu(f: Figures, system: System, nodes: int) -> Gpu | None:
         layer_launch_s=f("gpu.layer_launch_s"),
         layer_launch_tp_s=f("gpu.layer_launch_tp_s"),
         layer_launch_eager_s=f("gpu.layer_launch_eager_s"),
+        layer_uncaptured_s=f("gpu.layer_uncaptured_s"),
         serving_efficiency=f("gpu.serving_efficiency"),
         step_overhead_s=f("gpu.step_overhead_s"),
         sequence_overhead_s=f("gpu.sequence_overhead_s"),
         kernel_launch_s=f("gpu.kernel_launch_s"),
         kernel_launch_eager_s=f("gpu.kernel_launch_eager_s"),
         request_overhead_s=f("gpu.request_overhead_s"),
+        request_serial_s=f("gpu.request_serial_s"),
         captured_batch_max=f("gpu.captured_batch_max"),
     )
 
@@ -252,17 +260,23 @@ def _cpu(f: Figures, system: System) -> Cpu | None:
     numa = f("cpu.numa_compute_efficiency") if sockets > 1 else 1.0
     matrix = f.get("cpu.bf16_flop_per_s")
     vector = f("cpu.vector_flop_per_s")
+    cores, clock = f.get("cpu.cores_per_socket"), f.get("cpu.base_clock_hz")
+    achieved = vector * f("cpu.vector_efficiency")
+    blocks = cores * clock * f("cpu.block_flop_per_cycle") if cores and clock else achieved
     return Cpu(
         sockets=sockets,
         device_class=system.cpu_class,
         matrix_flop_per_s=matrix * f("cpu.matrix_efficiency") * sockets * numa if matrix else None,
-        vector_flop_per_s=vector * f("cpu.vector_efficiency") * sockets * numa,
-        peak_flop_per_s=max(matrix or 0.0, vector) * sockets,
+        vector_flop_per_s=achieved * sockets * numa,
+        block_flop_per_s=blocks * sockets * numa,
+        cores=round(cores or 0) * sockets,
+        peak_flop_per_s=max(matrix or 0.0, vector, blocks) * sockets,
         tile_rows=f("cpu.tile_rows"),
         vector_tokens_max=f("cpu.vector_tokens_max"),
         overlap=f("cpu.overlap"),
         low_bit_extra_bits=f("cpu.low_bit_extra_bits"),
         layer_sync_s=f("cpu.layer_sync_s"),
+        thread_sync_s=f("cpu.thread_sync_s"),
         reserve_bytes=f("cpu.reserve_bytes"),
     )
 
@@ -360,6 +374,7 @@ def machine(system: System, *, cxl_bounce: bool = False) -> Machine:
         dimm_ndp=_dimm_ndp(f),
         cxl_ndp=_cxl_ndp(f),
         pcie=pcie,
+        host_crossings=f("pcie.host_crossings") if pcie else 1.0,
         host_to_gpus_bytes_per_s=_host_to_gpus(f, pcie),
         cxl_link=_cxl_link(f, pcie, cxl_bounce, dram),
         scaleup=_link(f, "scaleup"),

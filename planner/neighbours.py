@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from planner.accuracy import residuals, spread
+from planner.accuracy_case import relevant
 from planner.measured_runs import MeasuredRun, measured_runs
 from planner.result import Neighbour
 
@@ -16,8 +17,6 @@ WITHIN = math.log(2.5)
 ALIKE = math.log(1.25)
 """A run is very similar where no quantity of its shape differs by more than this."""
 BAND = 0.95
-FRESH = ("decode", "prefill")
-"""Phases whose rate a shape tells; end to end it also hangs on how a context splits into prompt and output."""
 
 
 def distance(a: Mapping[str, float], b: Mapping[str, float]) -> float:
@@ -34,7 +33,7 @@ def nearest_runs(case: Mapping[str, float], regime: str, most: int = MOST) -> tu
     for run in measured_runs():
         if run.regime != regime:
             continue
-        far = distance(case, run.shape)
+        far = distance(relevant(case, run.phase), relevant(run.shape, run.phase))
         if far <= WITHIN and (run.group not in found or far < found[run.group][0]):
             found[run.group] = (far, run)
     chosen = sorted(found.values(), key=lambda item: (item[0], item[1].id))[:most]
@@ -70,9 +69,9 @@ def contradictions(
     found: dict[str, tuple[tuple[float, bool], str]] = {}
     for run in measured_runs():
         value = rates.get((run.phase, run.per))
-        if run.regime != regime or run.phase not in FRESH or not value:
+        if run.regime != regime or not value:
             continue
-        far = apart(case, run.shape)
+        far = apart(relevant(case, run.phase), relevant(run.shape, run.phase))
         rank = far, run.family != engine  # of runs as similar, the one on the plan's own engine
         if far > ALIKE or rank >= found.get(run.phase, ((math.inf, True), ""))[0]:
             continue

@@ -118,7 +118,7 @@ def serve(ctx: Context, ready: Prepared, decode: Timing, prefill: PrefillTiming)
     TPOT: mean over the output tokens at growing context, of the decode step alone; what clients in a closed loop
     measure holds the prompts of others as well (:mod:`planner.closed_loop`). End to end: the machine prefills and
     decodes in turn, each request costing its machine time, at the share of steady throughput that runs in service
-    reach.
+    reach, and what the engine's host process spends on it.
     """
     w = ctx.scenario.workload
     tpot = decode.step.total_s
@@ -128,7 +128,8 @@ def serve(ctx: Context, ready: Prepared, decode: Timing, prefill: PrefillTiming)
     machine_s = per_token * ctx.new_prompt_tokens + prefill.extra_s
     steady = ctx.machine.gpu.serving_efficiency if ctx.machine.gpu else 1.0
     request_s = ctx.machine.gpu.request_overhead_s if ctx.machine.gpu else 0.0
-    per_request = (machine_s + w.output_tokens * tpot / w.batch) / steady
+    serial_s = ctx.machine.gpu.request_serial_s if ctx.machine.gpu else 0.0
+    per_request = (machine_s + w.output_tokens * tpot / w.batch) / steady + serial_s
     return Serving(
         ttft_s=prefill.alone_s + interleaved + request_s,
         tpot_s=tpot,

@@ -97,6 +97,7 @@ def doubts(found: Evaluation) -> tuple[str, ...]:
         ("decode", "output tokens/s, request"): figures["tokens_per_s_user"],
         ("decode", "output tokens/s, total"): figures["tokens_per_s_system"],
         ("prefill", "input tokens/s, request"): found.ctx.new_prompt_tokens / prefill.alone_s,
+        ("e2e", "output tokens/s, total"): figures["tokens_per_s_end_to_end"],
     }
     return contradictions(shape(found.ctx), regime, found.ctx.scenario.policy.engine, rates)
 

@@ -159,7 +159,11 @@ def _cpu_core(ctx: Context, run: Pass, phase: Phase, rows: Rows) -> None:
 
 
 def add_host_to_gpu(ctx: Context, run: Pass, phase: Phase, part: PartId, moved_bytes: Array) -> None:
-    """Bytes from host memory to the GPUs of a node, all their links together, sharing the host channels."""
+    """Bytes from host memory to the GPUs of a node, all their links together, sharing the host channels.
+
+    Copies from pinned memory read each byte once. Through a staging buffer it crosses the channels ``host_crossings``
+    times, at the rate of the CPUs that move it.
+    """
     pcie, dram, gpu = ctx.machine.pcie, ctx.machine.dram, ctx.machine.gpu
     assert pcie is not None and gpu is not None
     moved = np.asarray(moved_bytes, float)
@@ -167,8 +171,10 @@ def add_host_to_gpu(ctx: Context, run: Pass, phase: Phase, part: PartId, moved_b
     total = float(np.mean(moved.reshape(-1, moved.shape[-1]), axis=0).sum())
     run.flows.pcie_bytes += total
     if dram is not None:
-        phase.add("dram", part, "dram", moved / dram.bandwidth_bytes_per_s)
-        run.flows.dram_bytes += total
+        staged = ctx.machine.host_crossings
+        rate = dram.bandwidth_bytes_per_s if staged <= 1 else dram.cpu_bandwidth_bytes_per_s / staged
+        phase.add("dram", part, "dram", moved / rate)
+        run.flows.dram_bytes += total * staged
 
 
 def add_round_trip(ctx: Context, run: Pass, phase: Phase, lane: Lane, one_way_bytes: Array) -> None:
@@ -293,7 +299,7 @@ def add_overhead(ctx: Context, run: Pass, rows: Rows, layout: Layout, moe_extra_
     each = gpu_physics.layer_overhead_s(gpu, counted, layout.tensor, graphs)
     seconds = np.full(ctx.layers, each) + np.asarray(ctx.work.is_moe, float) * moe_extra_s
     if gpu.kernel_launch_s and graphs and not rows.prefill and counted <= gpu.captured_batch_max:
-        seconds = seconds + launches.captured_extra_s(ctx, gpu.kernel_launch_s)
+        seconds = np.maximum(seconds + launches.captured_extra_s(ctx, gpu.kernel_launch_s), 0.0)
     phase.add("overhead", "overhead", "overhead", seconds)
     engine = gpu.step_overhead_s + gpu.sequence_overhead_s * rows.sequences / schedulers
     if engine > 0:  # between two passes: scheduling, sampling, input preparation

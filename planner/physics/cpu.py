@@ -14,17 +14,19 @@ def expert_compute_s(parameters: float, tokens: ArrayLike, cpu: Cpu, matrix: Arr
 
     At most ``vector_tokens_max`` rows run on the vector units, in proportion to the rows; above, the matrix unit
     works on whole tiles of ``tile_rows`` rows (KTransformers, SOSP'25: AMX above 4 tokens per expert, 16-row tiles).
-    A CPU without a matrix unit uses its vector units throughout, and so do the forms that its kernels expand for them
-    (``matrix`` false: GGUF blocks, as ggml and KTransformers' llamafile kernels compute them).
+    A CPU without a matrix unit uses its vector units throughout. Forms in blocks (``matrix`` false: GGUF, as ggml and
+    KTransformers' llamafile kernels compute them) have a rate of their own: integer dot products whose unpacking costs
+    as much on wide vector units as on narrow ones, so that it goes with cores and clock, not with their peak.
     """
     rows = np.asarray(tokens, float)
     vector = 2.0 * parameters * rows / cpu.vector_flop_per_s
+    blocks = 2.0 * parameters * rows / cpu.block_flop_per_s
     if cpu.matrix_flop_per_s is None:
-        return vector
+        return np.where(matrix, vector, blocks)
     tiles = np.ceil(rows / cpu.tile_rows) * cpu.tile_rows
     tiled = 2.0 * parameters * tiles / cpu.matrix_flop_per_s
     best = np.where(rows <= cpu.vector_tokens_max, np.minimum(vector, tiled), tiled) * (rows > 0)
-    return np.where(matrix, best, vector)
+    return np.where(matrix, best, blocks)
 
 
 def unpack_s(parameters: float, bits: ArrayLike, bandwidth_bytes_per_s: float, cpu: Cpu) -> Array:

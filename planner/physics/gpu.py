@@ -38,8 +38,10 @@ def product_compute_s(parameters: ArrayLike, tokens: ArrayLike, gpu: Gpu, rate: 
 def layer_overhead_s(gpu: Gpu, tokens_in_pass: float, ranks: int, cuda_graphs: bool) -> float:
     """Launch and synchronisation of one layer: a replayed graph, or single kernels above the captured batch.
 
-    ``layer_launch_s + layer_launch_tp_s * log2(ranks)`` with graphs; the eager figure otherwise.
+    ``layer_launch_s + layer_launch_tp_s * log2(ranks)`` with graphs; the eager figure without them, the figure beyond
+    the captured batch for a batch that is larger, whichever costs more where both apply.
     """
-    captured = cuda_graphs and tokens_in_pass <= gpu.captured_batch_max
-    base = gpu.layer_launch_s if captured else gpu.layer_launch_eager_s
+    base = gpu.layer_launch_s if cuda_graphs else gpu.layer_launch_eager_s
+    if tokens_in_pass > gpu.captured_batch_max:
+        base = max(gpu.layer_uncaptured_s, base)
     return base + gpu.layer_launch_tp_s * float(np.log2(ranks))

@@ -3,8 +3,9 @@
 A decoder layer of the plainest kind (grouped-query attention, 16-bit or weight-only formats, no shared expert) runs 13
 kernels in today's engines; latent attention, an index over the cache, linear attention, normed queries and keys,
 shared experts and products of 8-bit activations (each preceded by its quantisation) add to them. Counted by hand from
-the structure of a layer as engines usually fuse it, not profiled; an engine may launch more or fewer. In a captured
-graph a further kernel costs its dispatch (``gpu.kernel_launch_s``); a pass that is launched kernel by kernel, as
+the structure of a layer as engines usually fuse it, not profiled; an engine may launch more or fewer. A layer of one
+block alone (a mixer or experts, as hybrid models number them) has fewer. In a captured graph each kernel more or less
+costs or saves its dispatch (``gpu.kernel_launch_s``); a pass that is launched kernel by kernel, as
 prefill passes are, lasts no less than the host takes for all of them (``gpu.kernel_launch_eager_s``). Both are 0
 unless a calibration states them.
 """
@@ -59,8 +60,8 @@ def _kernels(ctx: Context, layer: Layer) -> int:
 
 
 def captured_extra_s(ctx: Context, kernel_s: float) -> Array:
-    """Time of the kernels of each layer beyond a plain one's in a captured graph, [layers]."""
-    return np.maximum(kernels(ctx) - PLAIN, 0.0) * kernel_s
+    """Time of the kernels of each layer more than a plain one's in a captured graph, [layers]; negative for fewer."""
+    return (kernels(ctx) - PLAIN) * kernel_s
 
 
 def launched_s(ctx: Context, kernel_s: float) -> float:

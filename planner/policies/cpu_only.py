@@ -115,7 +115,9 @@ def _pass(ctx: Context, rows: Rows, counts: Counts, stored: Stored, copies: floa
     )
     cpu = ctx.machine.cpu
     assert cpu is not None
-    run.phase("overhead").add("overhead", "overhead", "overhead", np.full(ctx.layers, cpu.layer_sync_s))
+    # No GPU to wait for: what a layer costs beyond its bytes and FLOP are the barriers of all threads between operations.
+    fixed = cpu.thread_sync_s * cpu.cores or cpu.layer_sync_s
+    run.phase("overhead").add("overhead", "overhead", "overhead", np.full(ctx.layers, fixed))
     return run
 
 

@@ -81,6 +81,7 @@ def view(ctx: Context) -> Context:
         cpu,
         matrix_flop_per_s=cpu.matrix_flop_per_s * scale if cpu.matrix_flop_per_s else None,
         vector_flop_per_s=cpu.vector_flop_per_s * scale,
+        block_flop_per_s=cpu.block_flop_per_s * scale,
     )
     dram = replace(dram, cpu_bandwidth_bytes_per_s=dram.bandwidth_bytes_per_s / sockets(ctx))
     return replace(ctx, machine=replace(ctx.machine, cpu=cpu, dram=dram))

@@ -106,7 +106,8 @@ def cpu_floor_s(ctx: Context, counts: Any, stored_bytes: Array | float) -> Array
     cpu, dram = ctx.machine.cpu, ctx.machine.dram
     assert cpu is not None and dram is not None
     rows = np.asarray(counts, float)
-    flop = 2.0 * ctx.expert_parameters * rows / max(cpu.matrix_flop_per_s or 0.0, cpu.vector_flop_per_s)
+    best = max(cpu.matrix_flop_per_s or 0.0, cpu.vector_flop_per_s, cpu.block_flop_per_s)
+    flop = 2.0 * ctx.expert_parameters * rows / best
     return np.where(rows > 0, np.maximum(flop, np.asarray(stored_bytes) / dram.bandwidth_bytes_per_s), 0.0)
 
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from planner.calibration import GENERIC, Coefficient
 from validation.measured.coefficients import CPU, FITTABLE, GPU, LINK, Fittable, of_regimes
-from validation.measured.families import COPIERS, EARLY, PAGEABLE
+from validation.measured.families import COPIERS, EARLY, PAGEABLE, PAGEABLE_COPY_BYTES_PER_S, STATED, served
 from validation.measured.fit import Linear, Sample, fit, log_rate, solve, weights
 
+COPY_LIMIT = "pcie.copy_limit_bytes_per_s"
 SETS = (GPU, CPU, LINK)
 LEAST_ROWS = 4
 """Runs that a family needs for coefficients of its own."""
@@ -52,7 +53,7 @@ def fit_part(
         index = members(chosen, name)
         if len(index) >= LEAST_ROWS:
             parent = families.get(parent_of(name, regimes))
-            towards = parent[0] if parent else {**start, **generic}
+            towards = _towards(name, parent[0] if parent else {**start, **generic})
             own, around = fit([chosen[i] for i in index], towards, fittable, progress, rounds=2)
             families[name] = (own, around, index)
     return Part(tuple(regimes), chosen, fittable, start, generic, linear, families)
@@ -63,6 +64,11 @@ def members(samples: Sequence[Sample], name: str) -> tuple[int, ...]:
     return tuple(
         i for i, s in enumerate(samples) if s.family == name or name == parent_of(s.family, (samples[i].regime,))
     )
+
+
+def _towards(name: str, parent: Mapping[str, float]) -> dict[str, float]:
+    """What a family's figures are held towards: those of its parent, and for pageable copies what such copies reach."""
+    return {**parent, **({COPY_LIMIT: PAGEABLE_COPY_BYTES_PER_S} if name == PAGEABLE else {})}
 
 
 def parent_of(name: str, regimes: Sequence[str]) -> str:
@@ -94,7 +100,8 @@ def without(part: Part, group: str) -> dict[str, Mapping[str, float]]:
         elif inside.sum() >= LEAST_ROWS:
             logs = np.array([s.log_measured for s in some])
             parent = found.get(parent_of(name, regimes), generic)
-            towards = np.log([parent.get(f.path, part.prior[f.path]) for f in part.fittable])
+            held = _towards(name, parent)
+            towards = np.log([held.get(f.path, part.prior[f.path]) for f in part.fittable])
             y = solve(linear, logs, weights([s.group for s in some]), part.fittable, towards, inside)
             found[name] = {**generic, **_named(part.fittable, y)}
     return found
@@ -131,6 +138,10 @@ def coefficients(parts: Sequence[Part]) -> dict[str, dict[str, Coefficient]]:
         for name, (own, _, index) in part.families.items():
             others = [left[g].get(name, left[g][GENERIC]) for g in groups]
             _add(found, name, part, part.fittable, own, others, index)
+    for s in (*STATED, *served()):
+        for name in s.engines:
+            known = Coefficient(value=s.value, low=s.low, high=s.high, rows=0, groups=0)
+            found.setdefault(name, {})[s.path] = known
     return found
 
 

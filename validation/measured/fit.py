@@ -14,14 +14,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.context import resolve
 from planner.evaluate import evaluate
 from planner.scenario import Scenario
+from planner.serving import serve, time_prefill
+from planner.step import time_pass
 from validation.measured.coefficients import Fittable
+from validation.measured.families import stated
 from validation.measured.predict import in_unit
 from validation.measured.runs import Run
 
@@ -29,6 +33,7 @@ SCATTER = 0.2
 """S: runs of one machine and engine scatter by about this (two engines on one machine: 25 % median)."""
 STEP = 0.08
 ROUNDS = 3
+SERVED = ("ttft_s", "tpot_s", "tokens_per_s_system", "tokens_per_s_end_to_end", "prefill_tokens_per_s")
 Vector = NDArray[np.float64]
 
 
@@ -53,9 +58,37 @@ def log_rate(sample: Sample, figures: Mapping[str, float]) -> float:
     scenario = sample.scenario
     if scenario.policy.engine is not None:
         scenario = scenario.model_copy(update={"policy": scenario.policy.model_copy(update={"engine": None})})
-    found = evaluate(scenario, figures, quick=True)
+    found = evaluate(scenario, {**figures, **stated(sample.family, sample.regime)}, quick=True)
     assert found.prefill is not None
     return math.log(in_unit(sample.run, found.figures(), found.prefill.alone_s, scenario.workload))
+
+
+class Timed:
+    """A run evaluated again and again with other figures: placement and routing stay, only its own phase is timed.
+
+    For derivatives and steps of a fit alone; what is reported comes from :func:`log_rate`.
+    """
+
+    def __init__(self, sample: Sample, figures: Mapping[str, float]) -> None:
+        self._sample, self._fixed = sample, stated(sample.family, sample.regime)
+        policy = sample.scenario.policy.model_copy(update={"engine": None})
+        self._scenario = sample.scenario.model_copy(update={"policy": policy})
+        self._start = evaluate(self._scenario, {**figures, **self._fixed}, quick=True)
+
+    def log_rate(self, figures: Mapping[str, float]) -> float:
+        """ln of the predicted tokens/s with these figures."""
+        old, phase = self._start, self._sample.run.phase
+        ready, placed, routing, decode, prefill = old.ready, old.placed, old.routing, old.decode, old.prefill
+        assert ready and placed and routing and decode and prefill
+        ctx = replace(resolve(self._scenario, {**figures, **self._fixed}), chunk_tokens=old.ctx.chunk_tokens)
+        if phase != "prefill":
+            work = old.policy.decode(ctx, ready, placed, routing)
+            decode = time_pass(work, ctx.machine, ctx.accepted_per_pass)
+        if phase != "decode":
+            prefill = time_prefill(ctx, old.policy, ready, placed, routing)
+        s = serve(ctx, ready, decode, prefill)
+        rates = {name: getattr(s, name) for name in SERVED}
+        return math.log(in_unit(self._sample.run, rates, prefill.alone_s, self._scenario.workload))
 
 
 @dataclass(frozen=True)
@@ -72,20 +105,30 @@ class Linear:
 
 
 def linearised(
-    samples: Sequence[Sample], figures: Mapping[str, float], fittable: Sequence[Fittable], progress: Callable[[], None]
+    samples: Sequence[Sample],
+    figures: Mapping[str, float],
+    fittable: Sequence[Fittable],
+    progress: Callable[[], None],
+    timed: list[Timed],
+    jacobian: Vector | None = None,
 ) -> Linear:
-    """Evaluate all samples at ``figures`` and once more for each fittable figure."""
+    """Evaluate all samples at ``figures`` and once more for each fittable figure, unless a ``jacobian`` is known.
+
+    ``timed`` holds the samples as they are evaluated; it is filled when it is empty.
+    """
     paths = tuple(f.path for f in fittable)
+    if not timed:
+        timed += [Timed(sample, figures) for sample in samples]
     base = np.empty(len(samples))
-    jacobian = np.zeros((len(samples), len(paths)))
+    slopes = np.zeros((len(samples), len(paths))) if jacobian is None else jacobian
     for i, sample in enumerate(samples):
-        base[i] = log_rate(sample, figures)
-        for j, f in enumerate(fittable):
+        base[i] = timed[i].log_rate(figures)
+        for j, f in enumerate(fittable if jacobian is None else ()):
             if sample.regime in f.regimes:
                 moved = figures[f.path] * math.exp(-STEP)
-                jacobian[i, j] = (base[i] - log_rate(sample, {**figures, f.path: moved})) / STEP
+                slopes[i, j] = (base[i] - timed[i].log_rate({**figures, f.path: moved})) / STEP
         progress()
-    return Linear(paths, np.log([figures[p] for p in paths]), base, jacobian)
+    return Linear(paths, np.log([figures[p] for p in paths]), base, slopes)
 
 
 def weights(groups: Sequence[str]) -> Vector:
@@ -140,12 +183,15 @@ def fit(
     measured = np.array([s.log_measured for s in samples])
     weight = weights([s.group for s in samples]) if weight is None else weight
     now = dict(figures)
-    linear = linearised(samples, now, fittable, progress)
-    for _ in range(rounds):
+    timed: list[Timed] = []
+    linear = linearised(samples, now, fittable, progress, timed)
+    for number in range(rounds):
         x = solve(linear, measured, weight, fittable, prior, scatter=scatter)
         moved = float(np.abs(x - linear.at).max(initial=0.0))
         now.update(zip(linear.paths, np.exp(x), strict=True))
-        linear = linearised(samples, now, fittable, progress)
+        # Slopes change little over the first step's length: they are taken once more where that ends, then kept.
+        known = linear.jacobian if number else None
+        linear = linearised(samples, now, fittable, progress, timed, known)
         if moved < 0.03:
             break
     return now, linear

@@ -13,8 +13,8 @@ from planner.fields.sentences import nearest
 from planner.scenario import Scenario
 from validation.measured import formats
 from validation.measured.coefficients import LINK
-from validation.measured.families import COPIERS, EARLY, PAGEABLE, family
-from validation.measured.machine import UnmappableError, system_fields
+from validation.measured.families import COPIERS, EARLY, PAGEABLE, PROTOTYPES, family
+from validation.measured.machine import UnmappableError, device_of, system_fields
 from validation.measured.runs import Run
 
 CHUNK = 8192  # rows of a prefill pass on one GPU, what serving engines set or nearly so
@@ -45,6 +45,10 @@ def mapped(run: Run) -> Mapped:
         "policy": _policy(run, regime),
         "routing": {"source": "generated"},
     }
+    _unstated_cache(run, regime, data["policy"], assumed)
+    if _no_tiles(run, data["policy"]):
+        data["system"]["overrides"].update(NO_TILES)
+        assumed.append("experts in FP8 on the vector units: the engine has no tile kernel for them")
     if run.kv_bits and run.kv_bits < 12:
         model["kv_format"] = "fp8" if run.kv_bits >= 8 else "int4"
     try:
@@ -148,6 +152,32 @@ def _workload(run: Run, regime: str, assumed: list[str]) -> dict[str, Any]:
     return fields
 
 
+NO_TILES = {"cpu.bf16_flop_per_cycle": 1.0, "cpu.vector_tokens_max": 1024}
+"""A matrix unit that no pass is faster on: every product runs on the vector units."""
+LEAST_SLOTS = 3
+"""Cache slots of a layer over top-k that an LRU cache needs to hit at all (kekzl/imp, pull request 1375)."""
+
+
+def _no_tiles(run: Run, policy: dict[str, Any]) -> bool:
+    """kt-kernel computes FP8 experts with AVX-512; its AMX kernels take BF16, INT8 and INT4 (kt-kernel README)."""
+    return run.system_family == "sglang+kt-kernel" and policy.get("expert_format") == "fp8-block"
+
+
+def _unstated_cache(run: Run, regime: str, policy: dict[str, Any], assumed: list[str]) -> None:
+    """A cache of unstated size on a GPU that could hold all experts: it was not as large as that, or nothing would miss.
+
+    Taken as the least with which an LRU cache hits.
+    """
+    if regime != "gpu_expert_cache" or "gpu_experts_per_layer" in policy or not run.gpu:
+        return
+    arch = models.load(model_id(run))
+    routed = models.parameters(arch).by_component["routed"] * (run.weight_bits or 16.0) / 8.0
+    room = device_of(run.gpu, "gpu").figures["gpu.memory_capacity_bytes"].value or 0.0
+    if routed <= room * max(run.n_gpu, 1):
+        policy["gpu_experts_per_layer"] = min(LEAST_SLOTS * arch.top_k, arch.experts)
+        assumed.append(f"cache of {policy['gpu_experts_per_layer']} experts per layer (not stated; all would fit)")
+
+
 def _own_prompts(run: Run) -> bool:
     """Whether every GPU runs attention for prompts of its own."""
     return "dp-attention" in run.parallelism or run.system_family == "deepseek-internal"
@@ -155,7 +185,7 @@ def _own_prompts(run: Run) -> bool:
 
 def _policy(run: Run, regime: str) -> dict[str, Any]:
     fields = _BY_REGIME.get(regime, _unknown)(run)
-    if "eager" in run.software_mode:
+    if "eager" in run.software_mode or run.system_family in PROTOTYPES:
         fields["cuda_graphs"] = False
     engine = engine_of(run, regime)
     if engine is not None:
@@ -236,13 +266,16 @@ def _streamed(run: Run) -> dict[str, Any]:
         fields["prefill"] = "stream"
         return fields
     if run.phase == "prefill":
-        fields = {"id": "cpu-experts", **quant, "gpu_experts_per_layer": int(run.gpu_experts_per_layer or 0)}
-        fields["prefill"] = "stream"
-        return fields
+        # Layer-wise prefill copies whole layers where the source says so, the experts kept for decode included.
+        kept = 0 if "all experts" in (run.stream_set or "") else int(run.gpu_experts_per_layer or 0)
+        return {"id": "cpu-experts", **quant, "gpu_experts_per_layer": kept, "prefill": "stream"}
     hit = "activated" in (run.stream_set or "")
     if run.system_family in ("moe-lightning", "flexgen"):
         return {"id": "moe-lightning", "options": {}} if run.system_family == "moe-lightning" else _flexgen(run)
-    return {"id": "layer-streaming", "options": {"stream_set": "hit" if hit else "all"}}
+    fields = {"id": "layer-streaming", "options": {"stream_set": "hit" if hit else "all"}}
+    if run.system_family == "deepspeed":
+        fields["gpu_experts_per_layer"] = 0  # ZeRO keeps all parameters on the host
+    return fields
 
 
 def _flexgen(run: Run) -> dict[str, Any]:

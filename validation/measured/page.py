@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +26,51 @@ BARS: dict[tuple[str, str], tuple[int, int] | None] = {
     ("all_gpu", "decode"): (25, 45),
 }
 """Median and 90th percentile, %, that a very good planner was expected to reach on machines never fitted."""
+POOR = "C"
+"""Quality of a source that leaves a key quantity to be assumed (memory speed, architecture, approximate value)."""
 ORDER = ("cpu_experts", "cpu_only", "pcie_stream", "gpu_expert_cache", "all_gpu", "unified_memory")
 
 
 def table(rows: Sequence[Residual]) -> list[dict[str, Any]]:
-    """By regime and phase: rows, machines, median, p75, p90, coverage, and the bar."""
+    """By regime, phase and quality of the source: rows, machines, median, p75, p90, coverage, and the bar.
+
+    Runs with an assumed key quantity (quality C) are cells of their own, without a bar.
+    """
     found = []
-    for regime, phase in sorted({(r.regime, r.phase) for r in rows}, key=lambda k: (ORDER.index(k[0]), k[1])):
-        cell = [r for r in rows if (r.regime, r.phase) == (regime, phase)]
+    for regime, phase, poor in sorted({_cell(r) for r in rows}, key=lambda k: (ORDER.index(k[0]), *k[1:])):
+        cell = [r for r in rows if _cell(r) == (regime, phase, poor)]
         missed = accuracy.missed([math.expm1(-r.log_ratio) for r in cell])
         within = [value for value in (inside(row, rows) for row in cell) if value is not None]
         found.append(
             {
                 "regime": regime,
                 "phase": phase,
+                "quality": POOR if poor else "",
                 "rows": len(cell),
                 "groups": len({r.group for r in cell}),
                 "median": missed.median,
                 "p75": missed.p75,
                 "p90": missed.p90,
                 "coverage": float(np.mean(within)) if within else None,
-                "bar": BARS.get((regime, phase)),
+                "bar": None if poor else BARS.get((regime, phase)),
             }
         )
     return found
+
+
+def _cell(row: Residual) -> tuple[str, str, bool]:
+    return row.regime, row.phase, row.quality == POOR
+
+
+def misses(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell is over its bar, as shown: whole per cent."""
+    bar = cell["bar"]
+    return bar is not None and (round(100 * cell["median"]) > bar[0] or round(100 * cell["p90"]) > bar[1])
+
+
+def cell_name(cell: Mapping[str, Any]) -> str:
+    """Regime, phase and quality, as the table names them."""
+    return f"{cell['regime'].replace('_', ' ')}, {cell['phase']}" + (", quality C" if cell["quality"] else "")
 
 
 def snapshot() -> dict[str, Any]:
@@ -68,7 +89,7 @@ def summary_table(rows: Sequence[Residual]) -> str:
         bar = "report only" if cell["bar"] is None else f"{cell['bar'][0]} %, {cell['bar'][1]} %"
         inside_share = "" if cell["coverage"] is None else f"{100 * cell['coverage']:.0f} %"
         lines.append(
-            f"| {cell['regime'].replace('_', ' ')}, {cell['phase']} | {cell['rows']} | {cell['groups']} | "
+            f"| {cell_name(cell)} | {cell['rows']} | {cell['groups']} | "
             f"{100 * cell['median']:.0f} % | {100 * cell['p75']:.0f} % | {100 * cell['p90']:.0f} % | {bar} | "
             f"{inside_share} |"
         )

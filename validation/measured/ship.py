@@ -114,6 +114,7 @@ def accuracy_data(parts: Sequence[Part], residuals: Sequence[NDArray[np.float64]
                     "family": sample.family,
                     "group": sample.group,
                     "log_ratio": round(-float(value), 5),
+                    "quality": sample.run.quality,
                     "label": label(sample),
                     "measured_tokens_per_s": sample.run.tokens_per_s,
                     "per": f"{sample.run.tokens_counted} tokens/s, {sample.run.per}",
