@@ -115,7 +115,7 @@ def _pass(ctx: Context, rows: Rows, counts: Counts, stored: Stored, copies: floa
     )
     cpu = ctx.machine.cpu
     assert cpu is not None
-    # No GPU to wait for: what a layer costs beyond its bytes and FLOP are the barriers of all threads between operations.
+    # No GPU to wait for: beyond its bytes and FLOP a layer costs the barriers of all threads between operations.
     fixed = cpu.thread_sync_s * cpu.cores or cpu.layer_sync_s
     run.phase("overhead").add("overhead", "overhead", "overhead", np.full(ctx.layers, fixed))
     return run

@@ -119,9 +119,10 @@ def test_launch_is_per_layer_and_more_when_it_is_not_captured() -> None:
         "gpu.layer_launch_s": 3e-5,
         "gpu.layer_launch_tp_s": 1e-5,
         "gpu.layer_launch_eager_s": 8e-4,
+        "gpu.layer_uncaptured_s": 1.6e-3,
         "gpu.captured_batch_max": 16,
     }
-    for batch, graphs, each in ((16, True, 3e-5), (17, True, 8e-4), (16, False, 8e-4)):
+    for batch, graphs, each in ((16, True, 3e-5), (17, True, 1.6e-3), (16, False, 8e-4), (17, False, 1.6e-3)):
         found = evaluated(tiny("4x-h100-sxm", launches, batch, policy__cuda_graphs=graphs))
         assert found.decode is not None
         assert found.decode.step.fixed_s == pytest.approx(LAYERS * (each + 1e-5 * math.log2(4)), rel=1e-12)

@@ -76,7 +76,11 @@ def test_barriers_of_a_cpu_only_layer_grow_with_the_cores() -> None:
     steps = {}
     for cores in (16, 128):
         # The same rates with more cores: what is left are the barriers.
-        held = {"cpu__cores_per_socket": cores, "cpu__vector_flop_per_s": 1e13, "cpu__block_flop_per_cycle": 640 / cores}
+        held = {
+            "cpu__cores_per_socket": cores,
+            "cpu__vector_flop_per_s": 1e13,
+            "cpu__block_flop_per_cycle": 640 / cores,
+        }
         steps[cores] = [served(found, cpu__thread_sync_s=t, **held).decode for t in (1e-6, 5e-6)]
     added = {cores: b.step.total_s - a.step.total_s for cores, (a, b) in steps.items() if a and b}
     layers = 48

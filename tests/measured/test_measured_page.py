@@ -11,6 +11,7 @@ from validation.measured import page
 from validation.measured.coverage import coverage, inside
 from validation.measured.report import Row, cells, row_of
 from validation.measured.ship import points
+from validation.measured.why import WHY
 
 EVERY = 13  # a prime: the sample walks through sources, phases and regimes
 
@@ -40,6 +41,24 @@ def test_the_readme_has_the_table() -> None:
     assert page.summary_table(accuracy.residuals()) in readme, "paste the table of docs/validation.md"
 
 
+def test_every_cell_over_its_bar_is_explained() -> None:
+    over = [cell for cell in page.table(accuracy.residuals()) if page.misses(cell)]
+    text = page.reasons(accuracy.residuals())
+    for cell in over:
+        assert f"**{page.cell_name(cell)}**: {WHY[cell['regime'], cell['phase']]}" in text
+    assert page.reasons([]) == "Every cell with a bar reaches it."
+
+
+def test_runs_with_an_assumed_key_quantity_are_scored_apart() -> None:
+    rows = accuracy.residuals()
+    poor = [row for row in rows if row.quality == page.POOR]
+    assert poor
+    cells = page.table(rows)
+    assert sum(cell["rows"] for cell in cells if cell["quality"]) == len(poor)
+    assert sum(cell["rows"] for cell in cells) == len(rows)
+    assert all(cell["bar"] is None for cell in cells if cell["quality"])
+
+
 def test_every_row_has_a_prediction_or_a_reason(sample: list[Row]) -> None:
     for row in sample:
         assert (row.predicted_tokens_per_s is None) == bool(row.reason)
@@ -60,6 +79,8 @@ def test_measured_coverage_is_near_what_is_stated() -> None:
     found = coverage(rows)
     assert found.rows == len(rows)
     assert 0.8 - 2 * found.error <= found.share <= 0.8 + 2 * found.error
+    assert found.groups == len({row.group for row in rows})
+    assert 0 < found.of_runs <= 1
 
 
 def test_a_machine_never_judges_itself() -> None:

@@ -162,7 +162,7 @@ def _cells() -> None:
         st.caption(
             "Absolute error of tokens/s, predicted / measured \u2212 1. Groups: machines or experiments. Bar: median "
             "and 90th percentile that a very good planner was expected to reach on machines never fitted. "
-            "Quality C: runs whose source leaves a key quantity to be assumed, such as the memory speed; they have no bar. "
+            "Quality C: runs whose source leaves a key quantity to be assumed, such as the memory speed; no bar. "
             f"Inside: share of the runs in an 80 % interval made without their machine. {NOISE}"
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from planner.calibration import GENERIC, Coefficient
 from validation.measured.coefficients import CPU, FITTABLE, GPU, LINK, Fittable, of_regimes
 from validation.measured.families import COPIERS, EARLY, PAGEABLE, PAGEABLE_COPY_BYTES_PER_S, STATED, served
-from validation.measured.fit import Linear, Sample, fit, log_rate, solve, weights
+from validation.measured.fit import Linear, Sample, Slopes, fit, log_rate, solve, weights
 
 COPY_LIMIT = "pcie.copy_limit_bytes_per_s"
 SETS = (GPU, CPU, LINK)
@@ -36,9 +37,13 @@ class Part:
 
 
 def fit_part(
-    samples: Sequence[Sample], regimes: Sequence[str], start: Mapping[str, float], progress: Callable[[], None]
+    samples: Sequence[Sample],
+    regimes: Sequence[str],
+    start: Mapping[str, float],
+    progress: Callable[[], None],
+    workers: Sequence[Executor] = (),
 ) -> Part:
-    """Fit the runs of ``regimes``; ``start`` are the figures that generic ones are held towards.
+    """Fit the runs of ``regimes``; ``start`` are the figures that generic ones are held towards; ``workers`` evaluate.
 
     Generations of engines that are families of their own (``-early``) say nothing about the generic figures.
     """
@@ -47,14 +52,15 @@ def fit_part(
     generic_figures = tuple(f for f in fittable if f.home == tuple(regimes))
     without_limits = {path: value for path, value in start.items() if _of(path).home is not None}
     current = [s for s in chosen if not s.family.endswith("-early")]
-    generic, linear = fit(current, without_limits, generic_figures, progress)
+    slopes = Slopes(workers)
+    generic, linear = fit(current, without_limits, generic_figures, progress, slopes=slopes)
     families: dict[str, tuple[Mapping[str, float], Linear, tuple[int, ...]]] = {}
     for name in (EARLY, PAGEABLE, *sorted({s.family for s in chosen})):
         index = members(chosen, name)
         if len(index) >= LEAST_ROWS:
             parent = families.get(parent_of(name, regimes))
             towards = _towards(name, parent[0] if parent else {**start, **generic})
-            own, around = fit([chosen[i] for i in index], towards, fittable, progress, rounds=2)
+            own, around = fit([chosen[i] for i in index], towards, fittable, progress, rounds=2, slopes=slopes)
             families[name] = (own, around, index)
     return Part(tuple(regimes), chosen, fittable, start, generic, linear, families)
 

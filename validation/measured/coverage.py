@@ -13,12 +13,17 @@ from planner.accuracy import Residual, spread
 
 @dataclass(frozen=True)
 class Coverage:
-    """Share of held-out runs inside their 80 % interval, and its standard error over machines."""
+    """Share of held-out runs inside their 80 % interval, and its standard error over machines.
+
+    ``share`` counts each machine once, as the intervals do: it is what the next machine can expect. ``of_runs`` counts
+    each run once.
+    """
 
     rows: int
     groups: int
     share: float
     error: float
+    of_runs: float
 
 
 def inside(row: Residual, rows: Sequence[Residual]) -> bool | None:
@@ -39,5 +44,6 @@ def coverage(rows: Sequence[Residual]) -> Coverage:
             by_group.setdefault(row.group, []).append(found)
     shares = np.array([np.mean(values) for values in by_group.values()])
     total = [value for values in by_group.values() for value in values]
-    mean = float(np.mean(total))
-    return Coverage(len(total), len(shares), mean, math.sqrt(max(mean * (1 - mean), 1e-12) / max(len(shares), 1)))
+    mean = float(np.mean(shares))
+    error = math.sqrt(max(mean * (1 - mean), 1e-12) / len(shares))
+    return Coverage(len(total), len(shares), mean, error, float(np.mean(total)))

@@ -29,7 +29,7 @@ PAGEABLE_COPY_BYTES_PER_S = 1.55e10
 
 @dataclass(frozen=True)
 class Stated:
-    """A figure of engines of a kind that these runs do not fit: it follows from how they are built, or other runs fit it."""
+    """A figure of engines of a kind that is not fitted here: it follows from how they are built, or from other runs."""
 
     path: str
     value: float

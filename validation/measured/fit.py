@@ -13,7 +13,9 @@ between two evaluations they are taken as linear in x (Gauss-Newton), and the fi
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -104,31 +106,60 @@ class Linear:
         return self.log_rates + self.jacobian @ (x - self.at) - log_measured
 
 
-def linearised(
-    samples: Sequence[Sample],
-    figures: Mapping[str, float],
-    fittable: Sequence[Fittable],
-    progress: Callable[[], None],
-    timed: list[Timed],
-    jacobian: Vector | None = None,
-) -> Linear:
-    """Evaluate all samples at ``figures`` and once more for each fittable figure, unless a ``jacobian`` is known.
+_TIMED: dict[str, Timed] = {}
+"""Runs that this process has placed, by id and policy; each worker of a fit keeps its own."""
 
-    ``timed`` holds the samples as they are evaluated; it is filled when it is empty.
+
+def _timed_row(sample: Sample, figures: dict[str, float], fittable: Sequence[Fittable], slopes: bool) -> list[float]:
+    """ln(rate) of a sample, and if asked its derivative by each figure."""
+    key = f"{sample.run.id} {sample.scenario.canonical_json()}"
+    if key not in _TIMED:
+        _TIMED[key] = Timed(sample, figures)
+    timed = _TIMED[key]
+    found = [timed.log_rate(figures)]
+    for f in fittable if slopes else ():
+        moved = {**figures, f.path: figures[f.path] * math.exp(-STEP)}
+        found.append((found[0] - timed.log_rate(moved)) / STEP if sample.regime in f.regimes else 0.0)
+    return found
+
+
+class Slopes:
+    """Evaluates samples and their derivatives, which are computed once: they change little over the length of a fit.
+
+    A fit takes those of its samples where all are known for its figures, else computes them; ``fresh`` computes again.
+    With ``workers`` (single processes, so that a sample always meets the one that has placed it) they share the work.
     """
-    paths = tuple(f.path for f in fittable)
-    if not timed:
-        timed += [Timed(sample, figures) for sample in samples]
-    base = np.empty(len(samples))
-    slopes = np.zeros((len(samples), len(paths))) if jacobian is None else jacobian
-    for i, sample in enumerate(samples):
-        base[i] = timed[i].log_rate(figures)
-        for j, f in enumerate(fittable if jacobian is None else ()):
-            if sample.regime in f.regimes:
-                moved = figures[f.path] * math.exp(-STEP)
-                slopes[i, j] = (base[i] - timed[i].log_rate({**figures, f.path: moved})) / STEP
-        progress()
-    return Linear(paths, np.log([figures[p] for p in paths]), base, slopes)
+
+    def __init__(self, workers: Sequence[Executor] = ()) -> None:
+        self._workers = workers
+        self._rows: dict[tuple[str, tuple[str, ...]], list[float]] = {}
+
+    def linear(
+        self,
+        samples: Sequence[Sample],
+        figures: Mapping[str, float],
+        fittable: Sequence[Fittable],
+        progress: Callable[[], None],
+        fresh: bool = False,
+    ) -> Linear:
+        """Predictions of all samples at ``figures``, with their derivatives by each fittable figure."""
+        paths = tuple(f.path for f in fittable)
+        compute = fresh or any((s.run.id, paths) not in self._rows for s in samples)
+        work = [(s, dict(figures), fittable, compute) for s in samples]
+        if self._workers:
+            by_run = [self._workers[zlib.crc32(s.run.id.encode()) % len(self._workers)] for s in samples]
+            waiting = [worker.submit(_timed_row, *one) for worker, one in zip(by_run, work, strict=True)]
+            answers = (future.result() for future in waiting)
+        else:
+            answers = (_timed_row(*one) for one in work)
+        base = np.empty(len(samples))
+        for i, (sample, found) in enumerate(zip(samples, answers, strict=True)):
+            base[i] = found[0]
+            if compute:
+                self._rows[sample.run.id, paths] = found[1:]
+            progress()
+        slopes = np.array([self._rows[s.run.id, paths] for s in samples]).reshape(len(samples), len(paths))
+        return Linear(paths, np.log([figures[p] for p in paths]), base, slopes)
 
 
 def weights(groups: Sequence[str]) -> Vector:
@@ -174,24 +205,25 @@ def fit(
     rounds: int = ROUNDS,
     weight: Vector | None = None,
     scatter: float = SCATTER,
+    slopes: Slopes | None = None,
 ) -> tuple[dict[str, float], Linear]:
     """Fitted figures, and the predictions linearised where they were found; ``figures`` are prior and start.
 
-    ``weight`` of each sample, that of its group if left out; ``scatter`` of runs around the model, ln.
+    ``weight`` of each sample, that of its group if left out; ``scatter`` of runs around the model, ln; ``slopes`` known
+    from a fit of the same samples before.
     """
+    slopes = slopes or Slopes()
     prior = np.log([figures[f.path] for f in fittable])
     measured = np.array([s.log_measured for s in samples])
     weight = weights([s.group for s in samples]) if weight is None else weight
     now = dict(figures)
-    timed: list[Timed] = []
-    linear = linearised(samples, now, fittable, progress, timed)
+    linear = slopes.linear(samples, now, fittable, progress)
     for number in range(rounds):
         x = solve(linear, measured, weight, fittable, prior, scatter=scatter)
         moved = float(np.abs(x - linear.at).max(initial=0.0))
         now.update(zip(linear.paths, np.exp(x), strict=True))
-        # Slopes change little over the first step's length: they are taken once more where that ends, then kept.
-        known = linear.jacobian if number else None
-        linear = linearised(samples, now, fittable, progress, timed, known)
+        # The first step of a fit from afar is the long one: derivatives are taken once more where it ends.
+        linear = slopes.linear(samples, now, fittable, progress, fresh=number == 0 and rounds > 2)
         if moved < 0.03:
             break
     return now, linear

@@ -164,7 +164,7 @@ def _no_tiles(run: Run, policy: dict[str, Any]) -> bool:
 
 
 def _unstated_cache(run: Run, regime: str, policy: dict[str, Any], assumed: list[str]) -> None:
-    """A cache of unstated size on a GPU that could hold all experts: it was not as large as that, or nothing would miss.
+    """A cache of unstated size on a GPU that could hold all experts: not as large as that, or nothing would miss.
 
     Taken as the least with which an LRU cache hits.
     """
@@ -275,6 +275,8 @@ def _streamed(run: Run) -> dict[str, Any]:
     fields = {"id": "layer-streaming", "options": {"stream_set": "hit" if hit else "all"}}
     if run.system_family == "deepspeed":
         fields["gpu_experts_per_layer"] = 0  # ZeRO keeps all parameters on the host
+    elif run.gpu_experts_per_layer is not None or run.cache_fraction is not None:
+        fields["gpu_experts_per_layer"] = int(_resident(run) or 0)
     return fields
 
 
@@ -282,12 +284,16 @@ def _flexgen(run: Run) -> dict[str, Any]:
     return {"id": "layer-streaming", "kv_location": "host", "attention_device": "cpu"}
 
 
+def _resident(run: Run) -> float | None:
+    """Experts of each layer in HBM, as stated or by the share of them; None where the source says neither."""
+    if run.gpu_experts_per_layer is None and run.cache_fraction is not None:
+        return run.cache_fraction * models.load(model_id(run)).experts
+    return run.gpu_experts_per_layer
+
+
 def _cached(run: Run) -> dict[str, Any]:
     quant = formats.experts(run.weight_bits, run.weight_bits_note)
-    experts = models.load(model_id(run)).experts
-    per_layer = run.gpu_experts_per_layer
-    if per_layer is None and run.cache_fraction is not None:
-        per_layer = run.cache_fraction * experts
+    per_layer = _resident(run)
     ident = "freetoken" if run.miss_path and "hybrid" in run.miss_path else "moe-infinity"
     fields: dict[str, Any] = {"id": ident, **quant}
     if per_layer is not None:

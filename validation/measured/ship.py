@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 
@@ -53,13 +56,15 @@ def samples(lines: Sequence[Line]) -> tuple[Sample, ...]:
     return tuple(found)
 
 
-def fit_all(found: Sequence[Sample], progress: Callable[[], None]) -> tuple[Part, ...]:
+def fit_all(
+    found: Sequence[Sample], progress: Callable[[], None], workers: Sequence[Executor] = ()
+) -> tuple[Part, ...]:
     """The parts of the calibration, each with the generic figures of those before."""
     system = load_system(REFERENCE)
     now = starts({f.path: system.get(f.path) for f in FITTABLE})
     parts = []
     for regimes in SETS:
-        part = fit_part(found, regimes, now, progress)
+        part = fit_part(found, regimes, now, progress, workers)
         now = {**now, **part.generic}
         parts.append(part)
     return tuple(parts)
@@ -139,8 +144,16 @@ def write() -> None:
         if done % 50 == 0:
             print(f"\r{done} runs evaluated", end="", file=sys.stderr, flush=True)
 
-    parts = fit_all(found, progress)
+    with ExitStack() as stack:
+        workers = [stack.enter_context(ProcessPoolExecutor(1)) for _ in range(os.cpu_count() or 1)]
+        parts = fit_all(found, progress, workers)
     residuals = [held_out(part, progress) for part in parts]
+    keep(found, parts, residuals)
+    print("", file=sys.stderr)
+
+
+def keep(found: Sequence[Sample], parts: Sequence[Part], residuals: Sequence[NDArray[np.float64]]) -> None:
+    """Write a fit into the engine's data."""
     groups = len({s.group for s in found})
     text = f"{len(found)} published measurements on {groups} machines (validation/measured/points.csv)"
     calibration.SHIPPED.write_text(made(parts, residuals, "shipped", text).text(), encoding="utf-8")
@@ -150,7 +163,6 @@ def write() -> None:
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
     head = json.dumps(data, indent=1)[:-2]
     accuracy.DATA.write_text(f'{head},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
-    print("", file=sys.stderr)
     for kept in (
         calibration.shipped,
         calibration.figures_of,

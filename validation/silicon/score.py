@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from planner.accuracy import missed
 from validation.silicon.mapping import SATURATED_S, Case
 from validation.silicon.predict import Prediction
 
@@ -58,14 +59,8 @@ def errors(values: Iterable[float]) -> Errors | None:
     found = np.array(list(values))
     if not found.size:
         return None
-    size = np.abs(found)
-    return Errors(
-        int(found.size),
-        float(np.median(size)),
-        float(np.quantile(size, 0.75)),
-        float(np.quantile(size, 0.9)),
-        float(np.median(found)),
-    )
+    off = missed(found.tolist())
+    return Errors(int(found.size), off.median, off.p75, off.p90, float(np.median(found)))
 
 
 def by(rows: Sequence[Scored], key: Callable[[Scored], str]) -> dict[str, list[Scored]]:
