@@ -1,11 +1,7 @@
 """``python -m validation.measured [--fit]``: predicts all points, stores them, writes the page; ``--fit`` fits first.
 
-<<<<<<< HEAD
-The fit takes about ten minutes on one core; the predictions another two. ``--per-machine`` instead calibrates each
-machine with five of its own runs and writes that page, about three minutes.
-=======
-The fit takes about five minutes of one core, shared by all there are; the predictions another one.
->>>>>>> 7aea3a9 (Refit: calibration with kernel launches, block formats, staged copies; quality C apart, coverage by machine)
+The fit takes about five minutes of one core, shared by all there are; the predictions another one. ``--per-machine``
+instead calibrates each machine with five of its own runs and writes that page, about three minutes.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ def markdown() -> str:
         f"by {accuracy.OUTSIDE:g} in ln. Where the ranges of the inputs give a wider end, that one is taken and named. "
         "Nothing with near-data processing was measured in silicon: there the inputs' ranges are all there is.",
         "The rule was held against runs of known truth (machines that scatter by a heavy-tailed offset, runs of one "
-        "machine around it): with 5 to 14 machines it covers 80 to 86 %, the same quantiles without the further machine "
-        "69 to 76 %. It promises that the next machine lies inside, so coverage counts each machine once; machines with "
+        "machine around it): with 5 to 14 machines it covers 80 to 86 %, the quantiles without a further machine 69 to "
+        "76 %. It promises that the next machine lies inside, so coverage counts each machine once; machines with "
         "many runs are predicted better, which is why more of the runs lie inside.",
         "## Coefficients",
         f"Calibration {shipped.name!r}, engine {shipped.engine_version}, {shipped.date}: {shipped.fitted_on}. Robust "

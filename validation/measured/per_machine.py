@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from planner import ENGINE_VERSION, accuracy
 from validation.measured.coefficients import Fittable
-from validation.measured.fit import Linear, Sample, linearised, solve
+from validation.measured.fit import Linear, Sample, Slopes, solve
 from validation.measured.own import SCATTER, shipped_figures
 
 STORED = Path(__file__).parent / "per_machine.json"
@@ -42,7 +42,7 @@ def machine(samples: Sequence[Sample], start: NDArray[np.float64]) -> list[dict[
     """Errors, ln(predicted / measured), of the runs of one machine that were not calibrated on. ``start``: those that
     the predictions have which never saw the machine."""
     figures, fittable = shipped_figures(samples)
-    base = linearised(samples, figures, fittable, lambda: None)
+    base = Slopes().linear(samples, figures, fittable, lambda: None)
     logs = np.array([s.log_measured for s in samples])
     return judged(Linear(base.paths, base.at, logs + start, base.jacobian), logs, fittable, [s.run.id for s in samples])
 
