@@ -51,7 +51,8 @@ def experts(bits: float | None, label: str) -> dict[str, object]:
         return {}
     named = whole_model(bits, label)
     if any(word in label.casefold() and named == fmt for word, fmt in _LABELS):
-        return {"expert_format": named}  # the label names the form; its bits per weight hold the scales too
+        # The label names the form, within 15 % of the bits: these leave out scales, or are of the whole file.
+        return {"expert_format": named}
     if _GGUF.search(label):
         blocks = [f for f in formats.FORMATS if f.startswith("gguf-")]
         named = min(blocks, key=lambda f: abs(formats.FORMATS[f].bits_per_weight - bits))
