@@ -141,6 +141,7 @@ def markdown() -> str:
         coverage_sentence(rows),
         "Noise floor: the same engine with other flags differs by 4 % in the median, two engines on the same model, "
         "machine and workload by 25 % (70 % at the 90th percentile).",
+        "What five runs of a machine's own are worth: [calibrated with five runs](validation_per_machine.md).",
         "## Intervals",
         "Grouped conformal prediction: the held-out errors of the runs nearest in kind (same regime, phase and engine "
         f"family; pooled over families, then phases, until at least {accuracy.LEAST_GROUPS} machines), each machine "
