@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from markupsafe import Markup
 
 from planner.brief import view
 from planner.brief.records import Brief
-from planner.brief.svg import frontier_svg
+from planner.brief.svg import frontier_image, frontier_svg
 
 _FOLDER = Path(__file__).parent / "templates"
 
@@ -29,9 +30,15 @@ def style() -> str:
     return (_FOLDER / "brief.css").read_text(encoding="utf-8")
 
 
-def body(brief: Brief) -> str:
-    """The brief itself, without head and style: for a page that has both."""
-    chart = frontier_svg(brief.frontier) if brief.frontier is not None else ""
+def body(brief: Brief, inks: Mapping[str, str] | None = None) -> str:
+    """The brief itself, without head and style: for a page that has both.
+
+    ``inks`` (names of the style's colours and their values) makes the chart an image that carries its own colours, for
+    pages that take no SVG among their HTML.
+    """
+    chart = ""
+    if brief.frontier is not None:
+        chart = frontier_svg(brief.frontier) if inks is None else frontier_image(brief.frontier, inks)
     # The chart escapes its own text; everything else is escaped by the template.
     return _environment().get_template("body.html.j2").render(brief=brief, view=view, chart=Markup(chart))
 

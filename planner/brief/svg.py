@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import math
+from collections.abc import Mapping
 from html import escape
 
 from planner.brief.records import Frontier, Point
@@ -26,14 +28,12 @@ def frontier_svg(found: Frontier) -> str:
     alt = escape(_alt(found), quote=True)
     parts = [f'<svg class="b-chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{alt}">']
     if target:
-        at = x(target)
+        # The side that meets it is named at the upper right: the curve falls there.
+        at, bottom = x(target), HEIGHT - BOTTOM
         parts.append(
             f'<rect class="b-meets" x="{at:.1f}" y="{TOP}" width="{max(WIDTH - RIGHT - at, 0):.1f}" '
-            f'height="{HEIGHT - BOTTOM - TOP}"/><line class="b-target" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" '
-            f'y2="{HEIGHT - BOTTOM}"/>{_text(at + 4, TOP + 11, "meets the TPOT target", "b-small")}'
-            if at < WIDTH - RIGHT - 120
-            else f'<line class="b-target" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
-            f"{_text(at - 4, TOP + 11, 'TPOT target', 'b-small b-end')}"
+            f'height="{bottom - TOP}"/><line class="b-target" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{bottom}"/>'
+            f"{_text(WIDTH - RIGHT - 4, TOP + 12, 'meets TPOT target', 'b-small b-end')}"
         )
     for tick in x.ticks():
         parts.append(f'<line class="b-grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
@@ -51,6 +51,21 @@ def frontier_svg(found: Frontier) -> str:
         f"{escape(found.per)}</text></svg>"
     )
     return "".join(parts)
+
+
+def frontier_image(found: Frontier, inks: Mapping[str, str]) -> str:
+    """The same chart as an image element with everything in it: ``inks`` are the style's colours by name."""
+    ink, muted, line = inks["ink"], inks["muted"], inks["line"]
+    style = (
+        f"text{{font:11.5px system-ui,sans-serif;fill:{ink}}}.b-tick{{fill:{muted}}}.b-mid{{text-anchor:middle}}"
+        f".b-end{{text-anchor:end}}.b-bold{{font-weight:650}}.b-grid{{stroke:{line}}}.b-meets{{fill:{inks['meets']}}}"
+        f".b-target{{stroke:{ink};stroke-dasharray:4 3}}.b-line{{fill:none;stroke:{inks['accent']};stroke-width:1.5}}"
+        f".b-point{{fill:{inks['accent']}}}.b-chosen{{fill:{ink};stroke:{inks['ground']};stroke-width:2}}"
+    )
+    svg = frontier_svg(found).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    whole = svg.replace(">", f"><style>{style}</style>", 1)
+    data = base64.b64encode(whole.encode()).decode("ascii")
+    return f'<img class="b-chart" alt="{escape(_alt(found), quote=True)}" src="data:image/svg+xml;base64,{data}">'
 
 
 class _Scale:

@@ -62,7 +62,8 @@ def _ranking(options: Sequence[Option]) -> list[str]:
                 f"{one.name} would be the cheaper one if its output tokens cost {share(gap)} less than planned."
             )
         else:
-            rows.append(f"{one.name} is cheaper already ({share(-gap)}), but computes something else: see the options.")
+            less = share(1 - one.figures[OBJECTIVE] / best.figures[OBJECTIVE])
+            rows.append(f"{one.name} is cheaper already ({less}), but computes something else: see the options.")
     return rows
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import os
 import stat
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import openpyxl
 import pandas as pd
@@ -17,7 +19,7 @@ import pytest
 from planner.brief import Brief, export
 from planner.brief import pdf as pdf_module
 from planner.brief.csv import table_csv
-from planner.brief.html import html
+from planner.brief.html import body, html
 from planner.errors import PlanError
 from planner.words.names import HEADLINE
 from tests.brief import brief_cases as cases
@@ -63,6 +65,16 @@ def test_html_is_one_file_without_script_or_request(make) -> None:
         assert row.path in found.text or row.label.lower() in found.text.lower()
     for target in brief.targets:
         assert target.sentence in found.text
+
+
+def test_chart_is_an_image_of_its_own_where_a_page_takes_no_svg() -> None:
+    inks = dict.fromkeys(("ink", "muted", "line", "ground", "accent", "mark", "meets"), "#123456")
+    reader = Reader()
+    reader.feed(body(cases.hostile(), inks))
+    assert "svg" not in reader.tags and reader.tags.count("img") == 1
+    source = dict(reader.attributes)["src"]
+    drawn = ElementTree.fromstring(base64.b64decode(source.partition("base64,")[2]))
+    assert sum(one.tag.endswith("circle") for one in drawn.iter()) == len(cases.hostile().frontier.points)
 
 
 def test_hostile_link_is_no_link() -> None:

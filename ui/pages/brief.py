@@ -44,8 +44,10 @@ def run() -> None:
         if coming:
             _wait(key)
     with guard("showing the brief"):
-        st.html(f"<style>{style()}{_inks()}</style>")
-        st.html(body(whole or found))
+        inks = _inks()
+        names = "".join(f"--b-{name}:{colour};" for name, colour in inks.items())
+        st.html(f"<style>{style()}.brief{{{names}}}</style>")
+        st.html(body(whole or found, inks))
 
 
 @st.fragment(run_every=0.8, key="brief-rest")
@@ -100,12 +102,12 @@ def _files(found: Brief, coming: bool) -> None:
         st.html(f'<p class="tl-quiet">{HOW_TO_GET}</p>')
 
 
-def _inks() -> str:
-    """The brief in the colours of the theme that the browser shows."""
+def _inks() -> dict[str, str]:
+    """The brief's colours, by the names of its style sheet, in the theme that the browser shows."""
     ink = pen()
     dark = ink.mode == "dark"
     accent, mark, meets = ("#56b4e9", "#ffb569", "#1c2b25") if dark else ("#0072b2", "#8a4b00", "#e7f3ea")
-    return (
-        f".brief{{--b-ink:{ink.text};--b-muted:{ink.muted};--b-line:{ink.grid};--b-ground:{ink.background};"
-        f"--b-accent:{accent};--b-mark:{mark};--b-meets:{meets}}}"
-    )
+    return {
+        "ink": ink.text, "muted": ink.muted, "line": ink.grid, "ground": ink.background, "accent": accent,
+        "mark": mark, "meets": meets,
+    }  # fmt: skip
