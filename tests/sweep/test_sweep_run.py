@@ -14,8 +14,8 @@ import planner.sweep.executors.here as here_module
 from planner.fields import set_paths
 from planner.scenario import Scenario
 from planner.sweep import METRICS, Axis, SweepError, SweepSpec, executor, from_json, run_many, sweep
-from planner.sweep.executors.base import Deck, Task, grouped
-from planner.sweep.executors.processes import Processes
+from planner.sweep.executors.base import MOST_LOSSES, Deck, Task, grouped
+from planner.sweep.executors.processes import LostError, Processes
 from planner.sweep.outcome import outcome
 
 BASE = set_paths(Scenario(), {"policy.id": "cpu-experts", "system.id": "h100-amx-server"})
@@ -119,30 +119,22 @@ def test_a_killed_worker_loses_nothing(two, result):
     assert killed
 
 
-def test_a_point_that_takes_every_worker_with_it_is_given_up_and_the_others_are_not(monkeypatch, result):
-    pool = Processes(1)
-    deadly = result.points[4].scenario_hash
-    ask = pool.lanes[0].ask
+def test_a_point_that_takes_every_worker_with_it_is_given_up_and_the_others_are_not(two, monkeypatch, result):
+    deadly, lost = result.points[4].scenario_hash, []
 
-    # The process is killed just before it is asked, so the answer never comes.
-    def ask_dying(scenario):
-        if scenario.content_hash() != deadly:
+    def dying(ask):
+        def asked(scenario):
+            if scenario.content_hash() == deadly:
+                lost.append(scenario)
+                raise LostError
             return ask(scenario)
-        ask(BASE)
-        pool.lanes[0].kill()
-        time.sleep(0.05)
-        monkeypatch.setattr(pool.lanes[0], "_started", lambda: pool.lanes[0]._process)
-        try:
-            return ask(scenario)
-        finally:
-            monkeypatch.undo()
-            monkeypatch.setattr(pool.lanes[0], "ask", ask_dying)
 
-    monkeypatch.setattr(pool.lanes[0], "ask", ask_dying)
-    try:
-        found = sweep(SPEC, executor=pool)
-    finally:
-        pool.close()
+        return asked
+
+    for lane in two.lanes:
+        monkeypatch.setattr(lane, "ask", dying(lane.ask))
+    found = sweep(SPEC, executor=two)
+    assert len(lost) == MOST_LOSSES
     assert found.points[4].outcome.status == "failed"
     assert "ended 3 times" in found.points[4].outcome.reason
     assert [p for p in found.points if p.index != 4] == [p for p in result.points if p.index != 4]
