@@ -104,8 +104,10 @@ def money_laws(result: Result) -> None:
     assert near(sum(s.value for s in cost.by_part), cost.usd_per_million_output_tokens) or not cost.by_part
     if cost.capex_usd is not None:
         assert near(sum(s.value for s in cost.bill_of_materials), cost.capex_usd)
-    steady = machine_parts(result.scenario).get("gpu.serving_efficiency") or 1.0
-    assert near(capacity.system_requests_per_s * w.output_tokens * steady, head.tokens_per_s_end_to_end)
+    figures = machine_parts(result.scenario)
+    steady, serial_s = figures.get("gpu.serving_efficiency") or 1.0, figures.get("gpu.request_serial_s") or 0.0
+    per_request_s = 1 / (capacity.system_requests_per_s * steady) + serial_s
+    assert near(w.output_tokens / per_request_s, head.tokens_per_s_end_to_end)
     # Tokens x cost = the bill: one system at its busy share makes this many tokens in a month.
     requests = capacity.system_requests_per_s * economics.busy_share * 730.0 * 3600.0
     paid = (

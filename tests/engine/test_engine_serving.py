@@ -85,6 +85,7 @@ def test_the_steady_mix_shares_the_machine(chosen: Scenario) -> None:
     gpu = found.ctx.machine.gpu
     assert gpu is not None
     request_s = (machine_s + w.output_tokens * decode.step.total_s / w.batch) / gpu.serving_efficiency
+    request_s += gpu.request_serial_s
     assert serving.tokens_per_s_end_to_end == pytest.approx(w.output_tokens / request_s, rel=1e-12)
     assert serving.prefill_tokens_per_s == pytest.approx(w.prompt_tokens / machine_s, rel=1e-12)
     assert serving.tokens_per_s_end_to_end < serving.tokens_per_s_system
