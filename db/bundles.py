@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from sqlalchemy import select
@@ -13,7 +15,7 @@ from db.errors import InputError, NotFoundError
 from db.models import CommentRow, ProjectRow, ScenarioRow, VersionRow
 from db.records import SavedSummary
 from db.rows import read_scenario, scenario_text, set_head, summary_of
-from db.scenarios import add, project_key
+from db.scenarios import project_key
 from db.sessions import Sessions, key_of
 from db.text import clean_author, clean_comment, clean_name, clean_note, clean_tags
 from planner.bundle import (
@@ -26,6 +28,7 @@ from planner.bundle import (
     bundle,
 )
 from planner.difference import changed_paths
+from planner.fields.sentences import shown
 
 
 class Bundles(Sessions):
@@ -68,23 +71,30 @@ class Bundles(Sessions):
         Into *project_id*; without one, a file that holds a project makes it anew, and others go into the first
         project. Versions keep numbers, authors and times. Raises InputError for a text that no save would take.
         """
-        content.attachments.keep()
+        about = content.project
+        project = None
+        if project_id is None and about is not None:
+            project = ProjectRow(
+                id=uuid.uuid4(), name=clean_name(about.name, "project"), note=clean_note(about.note),
+                author=clean_author(about.author), created_at=datetime.now(UTC), archived_at=None,
+            )  # fmt: skip
+        keys = {version.key: uuid.uuid4() for each in content.scenarios for version in each.versions}
+        made = [_rows(each, keys) for each in content.scenarios]
         with self._write("import the file") as session:
-            if project_id is None and content.project is not None:
-                about = content.project
-                project = ProjectRow(
-                    id=uuid.uuid4(), name=clean_name(about.name, "project"), note=clean_note(about.note),
-                    author=clean_author(about.author), created_at=datetime.now(UTC), archived_at=None,
-                )  # fmt: skip
+            if project is not None:
                 session.add(project)
                 session.flush()
-                into = project.id
-            else:
-                into = project_key(session, project_id)
-            keys = {version.key: uuid.uuid4() for each in content.scenarios for version in each.versions}
-            rows = [_add(session, each, into, keys) for each in content.scenarios]
+            into = project_key(session, project_id) if project is None else project.id
+            for row, versions, comments in made:
+                row.project_id = into
+                session.add(row)
+                session.flush()
+                session.add_all(versions)
+                session.flush()
+                session.add_all(comments)
             _set_parents(session, content, keys)
-            return tuple(summary_of(row) for row in rows)
+            content.attachments.keep()  # last: what is refused above leaves no table behind
+            return tuple(summary_of(row) for row, _, _ in made)
 
 
 def _scenario(session: Session, row: ScenarioRow) -> BundleScenario:
@@ -110,41 +120,53 @@ def _scenario(session: Session, row: ScenarioRow) -> BundleScenario:
     return BundleScenario(author=row.author, created_at=row.created_at, versions=tuple(versions), comments=comments)
 
 
-def _add(session: Session, given: BundleScenario, into: uuid.UUID, keys: dict[str, uuid.UUID]) -> ScenarioRow:
+def _rows(given: BundleScenario, keys: dict[str, uuid.UUID]) -> tuple[ScenarioRow, list[VersionRow], list[CommentRow]]:
+    """The rows of a scenario, without project and parents. Raises InputError that names what it is about."""
     scenario_id = uuid.uuid4()
     by_key = {version.key: version.scenario for version in given.versions}
     versions = []
     for version in given.versions:
         start = by_key.get(version.parent or "")
-        versions.append(
-            VersionRow(
-                id=keys[version.key], scenario_id=scenario_id, number=version.number, parent_id=None,
-                restored=version.restored, author=clean_author(version.author), created_at=version.created_at,
-                engine_version=clean_author(version.engine_version),
-                catalog_digest=clean_author(version.catalog_digest), name=clean_name(version.name),
-                note=clean_note(version.note), tags=json.dumps(clean_tags(version.tags)),
-                changed=json.dumps(() if start is None else changed_paths(start, version.scenario)),
-                scenario=scenario_text(version.scenario), scenario_hash=version.scenario.content_hash(),
-            )
-        )  # fmt: skip
-    row = ScenarioRow(
-        id=scenario_id,
-        project_id=into,
-        author=clean_author(given.author),
-        created_at=given.created_at,
-        archived_at=None,
-    )
+        with _about(f"version {version.number} of {shown(version.name)}"):
+            versions.append(
+                VersionRow(
+                    id=keys[version.key], scenario_id=scenario_id, number=version.number, parent_id=None,
+                    restored=version.restored, author=clean_author(version.author), created_at=version.created_at,
+                    engine_version=clean_author(version.engine_version),
+                    catalog_digest=clean_author(version.catalog_digest), name=clean_name(version.name),
+                    note=clean_note(version.note), tags=json.dumps(clean_tags(version.tags)),
+                    changed=json.dumps(() if start is None else changed_paths(start, version.scenario)),
+                    scenario=scenario_text(version.scenario), scenario_hash=version.scenario.content_hash(),
+                )
+            )  # fmt: skip
+    name = shown(given.versions[-1].name)
+    with _about(name):
+        row = ScenarioRow(
+            id=scenario_id, author=clean_author(given.author), created_at=given.created_at, archived_at=None
+        )
     set_head(row, versions[-1], given.versions[-1].scenario)
     row.updated_at = datetime.now(UTC)  # what was just imported leads the list
-    add(session, row, *versions)
+    comments = []
     for comment in given.comments:
-        session.add(
-            CommentRow(
-                id=uuid.uuid4(), scenario_id=scenario_id, number=comment.number, author=clean_author(comment.author),
-                text=clean_comment(comment.text), created_at=comment.created_at,
-            )
-        )  # fmt: skip
-    return row
+        with _about(f"a comment on {name}"):
+            comments.append(
+                CommentRow(
+                    id=uuid.uuid4(), scenario_id=scenario_id, number=comment.number,
+                    author=clean_author(comment.author), text=clean_comment(comment.text),
+                    created_at=comment.created_at,
+                )
+            )  # fmt: skip
+    return row, versions, comments
+
+
+@contextmanager
+def _about(what: str) -> Iterator[None]:
+    """Say what of the file a refused text belongs to."""
+    try:
+        yield
+    except InputError as error:
+        reason = str(error).replace("Your name", "The author")
+        raise InputError(f"The file cannot be imported: {what}: {reason}") from None
 
 
 def _set_parents(session: Session, content: Bundle, keys: dict[str, uuid.UUID]) -> None:

@@ -16,7 +16,8 @@ from db.errors import InputError, UnreadableError
 from db.models import Base, ResultRow, ScenarioRow, SettingRow, VersionRow
 from db.records import Saved, SavedSummary, Version
 from db.text import fold, visible
-from planner.fields import faults
+from planner.fields import ScenarioError, faults
+from planner.fields.tree import check_tree
 from planner.result import Headline, Result
 from planner.scenario import Scenario
 
@@ -125,6 +126,9 @@ def scenario_text(scenario: Scenario) -> str:
     """What is stored of a scenario; raises :class:`InputError` for one that no text can hold."""
     try:
         text = scenario.canonical_json()
+        check_tree(json.loads(text), "the scenario")
+    except ScenarioError as error:
+        raise InputError(f"{error}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"The scenario cannot be stored: {' '.join(str(error).split())[:120]}.") from error
     if len(text) > SCENARIO_BYTES:

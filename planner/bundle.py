@@ -9,26 +9,39 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from planner.bundle_parts import Attachments, collect
 from planner.errors import PlanError
 from planner.fields.sentences import ScenarioError, shown
-from planner.fields.tree import check_tree
+from planner.fields.tree import MAX_DEPTH, check_tree, no_duplicates
 from planner.scenario import Scenario
 
 FORMAT: Final = "tierline-bundle"
 SCHEMA_VERSION: Final = 1
 MAX_BYTES = 64_000_000
+_DEPTH = MAX_DEPTH + 8  # a scenario as deep as one may be, and the levels of the file around it
 MAX_SCENARIOS, MAX_VERSIONS, MAX_COMMENTS = 10_000, 100_000, 100_000
 
 
 class BundleError(PlanError):
     """A file that cannot be read or written; one sentence."""
+
+
+def _in_our_time(at: datetime) -> datetime:
+    # Beyond them a moment has no counterpart in another time zone, and no database or calendar need hold it.
+    if not EARLIEST_YEAR <= at.year <= LATEST_YEAR:
+        raise ValueError(f"the moment is outside the years {EARLIEST_YEAR} to {LATEST_YEAR}")
+    return at
+
+
+EARLIEST_YEAR, LATEST_YEAR = 1970, 2999
+Moment = Annotated[AwareDatetime, AfterValidator(_in_our_time)]
 
 
 class _Record(BaseModel):
@@ -43,7 +56,7 @@ class BundleVersion(_Record):
     parent: str | None = Field(None, max_length=64)
     restored: int | None = Field(None, ge=1, le=MAX_VERSIONS)
     author: str = Field("", max_length=200)
-    created_at: AwareDatetime
+    created_at: Moment
     engine_version: str = Field("", max_length=100)
     catalog_digest: str = Field("", max_length=100)
     name: str = Field(max_length=200)
@@ -58,14 +71,14 @@ class BundleComment(_Record):
     number: int | None = Field(None, ge=1, le=MAX_VERSIONS)
     author: str = Field("", max_length=200)
     text: str = Field(max_length=10_000)
-    created_at: AwareDatetime
+    created_at: Moment
 
 
 class BundleScenario(_Record):
     """A scenario: its versions from 1 up, and its comments."""
 
     author: str = Field("", max_length=200)
-    created_at: AwareDatetime
+    created_at: Moment
     versions: tuple[BundleVersion, ...] = Field(min_length=1, max_length=MAX_VERSIONS)
     comments: tuple[BundleComment, ...] = Field((), max_length=MAX_COMMENTS)
 
@@ -76,7 +89,7 @@ class BundleProject(_Record):
     name: str = Field(max_length=200)
     note: str = Field("", max_length=10_000)
     author: str = Field("", max_length=200)
-    created_at: AwareDatetime
+    created_at: Moment
 
 
 class Bundle(_Record):
@@ -86,7 +99,7 @@ class Bundle(_Record):
     schema_version: Literal[1] = SCHEMA_VERSION
     engine_version: str = Field("", max_length=100)
     catalog_digest: str = Field("", max_length=100)
-    created_at: AwareDatetime
+    created_at: Moment
     project: BundleProject | None = None
     scenarios: tuple[BundleScenario, ...] = Field(min_length=1, max_length=MAX_SCENARIOS)
     attachments: Attachments = Field(default_factory=Attachments)
@@ -130,6 +143,10 @@ def write(content: Bundle) -> bytes:
     for scenario, original in zip(data["scenarios"], content.scenarios, strict=True):
         for version, kept in zip(scenario["versions"], original.versions, strict=True):
             version["scenario"] = json.loads(kept.scenario.canonical_json())
+    try:
+        check_tree(data, "the export", _DEPTH)  # what read() would refuse is not written either
+    except ScenarioError as error:
+        raise BundleError(str(error)) from None
     text = json.dumps({**data, "digest": _digest(data)}, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
     if len(text) > MAX_BYTES:
         raise BundleError(
@@ -173,8 +190,8 @@ def read(data: bytes) -> Bundle:
     version = found.get("schema_version")
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise BundleError(
-            f"The file was written by a newer Tierline (format {version}; this one reads up to {SCHEMA_VERSION}); "
-            "update Tierline to import it."
+            f"The file was written by a newer Tierline (format {shown(version)}; this one reads up to "
+            f"{SCHEMA_VERSION}); update Tierline to import it."
         )
     told = found.pop("digest", None)
     if told != _digest(found):
@@ -185,8 +202,8 @@ def read(data: bytes) -> Bundle:
         content = Bundle.model_validate(found)
     except ValidationError as error:
         detail = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in detail["loc"])
-        why = str(detail["msg"]).removeprefix("Value error, ")
+        where = ".".join(_printable(str(part)) for part in detail["loc"])
+        why = _printable(str(detail["msg"]).removeprefix("Value error, "))
         raise BundleError(f"The file cannot be imported: {where[:200]}: {' '.join(why.split())[:200]}.") from None
     _check(content)
     content.attachments.check()
@@ -202,6 +219,11 @@ def _check(content: Bundle) -> None:
         if numbers != list(range(1, len(numbers) + 1)):
             raise BundleError(f"The file cannot be imported: the versions of {name} are not numbered from 1 up.")
         for version in scenario.versions:
+            if version.restored is not None and version.restored >= version.number:
+                raise BundleError(
+                    f"The file cannot be imported: version {version.number} of {name} brings back version "
+                    f"{version.restored}, which is none before it."
+                )
             if version.key in keys:
                 raise BundleError(f"The file cannot be imported: two versions have the key {shown(version.key)}.")
             keys.add(version.key)
@@ -216,8 +238,9 @@ def _digest(data: dict[str, Any]) -> str:
 
 def _tree(data: bytes) -> Any:
     try:
-        found = json.loads(data.decode("utf-8-sig"), parse_constant=_no_number)
-        check_tree(found, "the file")
+        text = data.decode("utf-8-sig")
+        found = json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=no_duplicates)
+        check_tree(found, "the file", _DEPTH)
     except UnicodeDecodeError:
         raise BundleError("The file is not text; an export of Tierline is JSON in UTF-8.") from None
     except ScenarioError as error:
@@ -229,3 +252,13 @@ def _tree(data: bytes) -> Any:
 
 def _no_number(word: str) -> float:
     raise ValueError(word)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _no_number(digits)
+
+
+def _printable(text: str) -> str:
+    """Names that a file made up, for a sentence: what does not print, or turns the line round, is escaped."""
+    return "".join(c if c.isprintable() or c == " " else json.dumps(c)[1:-1] for c in text)

@@ -73,14 +73,12 @@ def difference(scenarios: Sequence[Scenario], headlines: Sequence[Headline | Non
 def differing_fields(scenarios: Sequence[Scenario]) -> tuple[FieldRow, ...]:
     """The fields that are not the same in all scenarios, in the order of the schema."""
     flats = [flat(scenario) for scenario in scenarios]
-    paths = dict.fromkeys(path for each in flats for path in each)
-    rows = []
-    for path in sorted(paths, key=_order):
+    found = {}
+    for path in dict.fromkeys(path for each in flats for path in each):
         values = [each.get(path, MISSING) for each in flats]
         if any(not _same(value, values[0]) for value in values):
-            label, unit = named(path)
-            rows.append(FieldRow(path, label, unit, tuple(None if v is MISSING else v for v in values)))
-    return tuple(rows)
+            found[path] = tuple(None if value is MISSING else value for value in values)
+    return tuple(FieldRow(path, *named(path), found[path]) for path in sorted(found, key=_order))
 
 
 def changed_paths(before: Scenario, after: Scenario) -> tuple[str, ...]:

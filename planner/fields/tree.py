@@ -23,7 +23,7 @@ def json_tree(text: str | bytes, what: str) -> Any:
     if not decoded.strip():
         raise ScenarioError(f"{_capital(what)} is empty; it takes a JSON object.")
     try:
-        data = json.loads(decoded, object_pairs_hook=_no_duplicates, parse_int=_integer)
+        data = json.loads(decoded, object_pairs_hook=no_duplicates, parse_int=_integer)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise ScenarioError(f"{_capital(what)} is not JSON: {_reason(error)} at {where}.") from None
@@ -57,7 +57,8 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= _LONGEST_INTEGER else math.copysign(math.inf, -1 if digits[0] == "-" else 1)
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON in which every name is given once. Raises ScenarioError."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -66,10 +67,10 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def check_tree(data: Any, what: str) -> None:
-    """Refuse what is nested too deep, and text that no encoding can carry (half of a surrogate pair)."""
+def check_tree(data: Any, what: str, depth: int = MAX_DEPTH) -> None:
+    """Refuse what is nested deeper than *depth*, and text that no encoding can carry (half of a surrogate pair)."""
     level = [data]
-    for _ in range(MAX_DEPTH):
+    for _ in range(depth):
         if not level:
             return
         below: list[Any] = []
@@ -84,11 +85,11 @@ def check_tree(data: Any, what: str) -> None:
                     f"{_capital(what)} holds {shown(node)}, half a character; it takes whole Unicode text."
                 )
         level = below
-    raise ScenarioError(_too_deep(what))
+    raise ScenarioError(_too_deep(what, depth))
 
 
-def _too_deep(what: str) -> str:
-    return f"{_capital(what)} is nested too deep; it takes up to {MAX_DEPTH} levels."
+def _too_deep(what: str, depth: int = MAX_DEPTH) -> str:
+    return f"{_capital(what)} is nested too deep; it takes up to {depth} levels."
 
 
 def _capital(what: str) -> str:

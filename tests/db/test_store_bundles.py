@@ -17,7 +17,7 @@ from planner.bundle import Bundle, BundleError, read, read_file, write
 from planner.cli.main import main
 from planner.errors import PlanError
 from planner.loss_table import LossTable, Provenance
-from planner.scenario import PolicyChoice, RoutingChoice, Scenario, Workload
+from planner.scenario import ModelChoice, PolicyChoice, RoutingChoice, Scenario, Workload
 from planner.time_table_io import parse_table
 from tests.db.builders import result_of
 
@@ -133,6 +133,11 @@ BAD: list[tuple[Any, bool, str]] = [
     (put("scenarios/0/versions/1/key", "x"), True, "^$"),
     (put("scenarios/0/comments/0/number", 7), True, "a version that it lacks"),
     (put("scenarios/0/versions/0/created_at", "2026-01-01T00:00:00"), True, "timezone"),
+    (put("scenarios/0/versions/0/created_at", "0001-01-01T00:00:00+23:59"), True, "outside the years 1970 to 2999"),
+    (put("scenarios/0/created_at", "9999-12-31T23:59:59-23:59"), True, "outside the years"),
+    (put("scenarios/0/versions/0/restored", 1), True, "brings back version 1, which is none before it"),
+    (put("scenarios/0/versions/0/\x1b[31m\n\u202e", 1), True, r"0\.\\u001b\[31m\\n\\u202e: Extra inputs"),
+    (put("schema_version", 10**4000), True, "format a whole number of about 40"),
     (put("scenarios/0/versions/0/name", "x" * 10_000), True, "at most 200"),
     (put("scenarios", []), True, "scenarios"),
     (put("attachments/time_tables", {"../../etc/passwd": "x"}), True, "attachments"),
@@ -172,6 +177,8 @@ def test_what_was_changed_is_one_sentence_and_nothing_is_imported(
         (b"{", "damaged or cut off"),
         (b"[]", "not an export"),
         (b'{"format": NaN}', "damaged"),
+        (b'{"format": "tierline-bundle", "a": 1e999}', "damaged"),
+        (b'{"format": "other", "format": "tierline-bundle"}', "given twice"),
         (b"\xff\xfe\x00", "not text"),
         (b"PK\x03\x04" + b"\x00" * 40, "damaged|not text"),
         (b"[" * 200_000, "damaged|nested too deep"),
@@ -198,7 +205,9 @@ def test_a_file_of_500_mb_is_refused_before_it_is_read(tmp_path: Path, monkeypat
         read_file(tmp_path / "none.json")
 
 
-def test_an_import_that_fails_in_the_middle_leaves_nothing(store: Store) -> None:
+def test_an_import_that_fails_in_the_middle_leaves_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project_id, _ = filled(store)
     content = store.export_project(project_id)
     last = content.scenarios[1]
@@ -207,9 +216,45 @@ def test_an_import_that_fails_in_the_middle_leaves_nothing(store: Store) -> None
         update={"scenarios": (content.scenarios[0], last.model_copy(update={"versions": (bad,)}))}
     )
     before = (store.count(), len(store.projects()))
-    with pytest.raises(InputError, match="control character U\\+0000"):
+    monkeypatch.setenv("TIERLINE_DATA", str(tmp_path / "other machine"))
+    with pytest.raises(InputError, match=r'version 1 of "a\\u0000b": The name holds the control character U\+0000'):
         store.import_bundle(broken)
+    with pytest.raises(NotFoundError):
+        store.import_bundle(content, "00000000-0000-0000-0000-00000000000a")
     assert (store.count(), len(store.projects())) == before
+    assert loss_tables.known() == time_tables.known() == ()
+
+
+def nested(levels: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"end": 1}
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
+def test_what_can_be_saved_can_be_exported_and_imported(store: Store) -> None:
+    """A config as deep as one may be comes back; half a character is refused before it is kept or written."""
+    deepest = 0
+    for levels in range(50, 70):
+        asked = Scenario(model=ModelChoice(id="mine", config=nested(levels)))
+        try:
+            saved = store.save(asked, "deep")
+        except InputError:
+            break
+        (added,) = store.import_bundle(read(write(store.export_scenario(saved.id))))
+        assert store.get(added.id).scenario == asked  # type: ignore[union-attr]
+        deepest = levels
+    with pytest.raises(InputError, match="nested too deep"):
+        store.save(asked, "deep")
+    assert 55 < deepest < 69
+    for half in (
+        Scenario(model=ModelChoice(id="mine", config={"a": "\ud800"})),
+        Scenario(policy=PolicyChoice(options={"a": "\udc00"})),
+    ):
+        with pytest.raises(InputError, match="half a character"):
+            store.save(half, "half")
+        with pytest.raises(BundleError, match="half a character"):
+            write(bundles.of_scenario(half, "half"))
 
 
 def test_a_table_that_is_not_here_is_named_and_the_rest_is_exported(store: Store) -> None:
