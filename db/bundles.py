@@ -15,7 +15,7 @@ from db.errors import InputError, NotFoundError
 from db.models import CommentRow, ProjectRow, ScenarioRow, VersionRow
 from db.records import SavedSummary
 from db.rows import read_scenario, scenario_text, set_head, summary_of
-from db.scenarios import project_key
+from db.scenarios import listed_row, project_key
 from db.sessions import Sessions, key_of
 from db.text import clean_author, clean_comment, clean_name, clean_note, clean_tags
 from planner.bundle import (
@@ -37,9 +37,8 @@ class Bundles(Sessions):
     def export_scenario(self, id: str) -> Bundle:
         """A scenario with all its versions and comments, and everything that they refer to."""
         with self._read("export the scenario") as session:
-            key = key_of(id)
-            row = None if key is None else session.get(ScenarioRow, key)
-            if row is None or row.archived_at is not None:
+            row = listed_row(session, id)
+            if row is None:
                 raise NotFoundError("The scenario to export is not in the store any more.")
             scenarios = (_scenario(session, row),)
         return bundle(scenarios)

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from db.errors import NotFoundError
 from db.models import CommentRow
 from db.records import Comment
-from db.scenarios import scenario_row
+from db.scenarios import listed_row
 from db.sessions import Sessions, key_of
 from db.text import clean_author, clean_comment
 
@@ -25,8 +25,8 @@ class Comments(Sessions):
         row = CommentRow(id=uuid.uuid4(), number=number, author=clean_author(author), text=clean_comment(text))
         row.created_at = datetime.now(UTC)
         with self._write("add the comment") as session:
-            found = scenario_row(session, scenario_id)
-            if found is None or found.archived_at is not None:
+            found = listed_row(session, scenario_id)
+            if found is None:
                 raise NotFoundError("The scenario is not in the store any more; the comment was not added.")
             if number is not None and not 1 <= number <= found.version:
                 raise NotFoundError(f'"{found.name}" has no version {number}; it has {found.version}.')

@@ -17,7 +17,7 @@ from db.errors import NotFoundError
 from db.models import LinkRow, ProjectRow, ScenarioRow, StudyRow, VersionRow
 from db.records import Link, Saved
 from db.rows import saved_of
-from db.scenarios import scenario_row
+from db.scenarios import listed_row
 from db.sessions import Sessions, key_of
 from db.text import clean_author
 
@@ -32,8 +32,8 @@ class Links(Sessions):
         """A new link to version *number* of a scenario, or to whichever is its newest (None)."""
         row = _new_link(author)
         with self._write("make the link") as session:
-            found = scenario_row(session, scenario_id)
-            if found is None or found.archived_at is not None:
+            found = listed_row(session, scenario_id)
+            if found is None:
                 raise NotFoundError("The scenario to share is not in the store any more.")
             if number is not None and not 1 <= number <= found.version:
                 raise NotFoundError(f'"{found.name}" has no version {number}; it has {found.version}.')

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session, load_only
 
 from db.errors import NotFoundError
@@ -112,6 +112,22 @@ class Scenarios(Sessions):
         """Undo :meth:`archive`: the same id, links, place in the list, versions and comments."""
         return self._mark(id, None, "bring the scenario back")
 
+    def archive_all(self, ids: Iterable[str]) -> int:
+        """:meth:`archive` of many at once; how many were in the library until now."""
+        keys = [key for key in map(key_of, ids) if key is not None]
+        now, done = datetime.now(UTC), 0
+        with self._write("archive the scenarios") as session:
+            for at in range(0, len(keys), _MOST_ROWS):
+                some = ScenarioRow.id.in_(keys[at : at + _MOST_ROWS])
+                found = session.scalars(
+                    update(ScenarioRow)
+                    .where(some, ScenarioRow.archived_at.is_(None))
+                    .values(archived_at=now)
+                    .returning(ScenarioRow.id)
+                )
+                done += len(found.all())
+        return done
+
     def add_once(self, key: str, scenario: Scenario, name: str, note: str = "") -> bool:
         """Save a scenario unless this was done before under *key*, even if it was archived since. True if saved."""
         row, version = new_scenario(scenario, name, note, "", (), stamp(None))
@@ -167,10 +183,22 @@ def scenario_row(session: Session, id: object, lock: bool = False) -> ScenarioRo
 
 def head(session: Session, id: object) -> tuple[ScenarioRow, VersionRow] | None:
     """A scenario that is in the library, with its newest version."""
+    row = listed_row(session, id)
+    return None if row is None else (row, session.get_one(VersionRow, row.version_id))
+
+
+def listed_row(session: Session, id: object) -> ScenarioRow | None:
+    """The scenario of that id; None where it, or the project that it is in, is not there or archived."""
     row = scenario_row(session, id)
-    if row is None or row.archived_at is not None:
-        return None
-    return row, session.get_one(VersionRow, row.version_id)
+    return None if row is None or archived(session, row) is not None else row
+
+
+def archived(session: Session, row: ScenarioRow) -> str | None:
+    """What of a scenario was archived, itself or its project, as the start of a sentence; None where nothing was."""
+    if row.archived_at is not None:
+        return f'"{row.name}" was archived'
+    project = session.get_one(ProjectRow, row.project_id)
+    return None if project.archived_at is None else f'The project "{project.name}" of "{row.name}" was archived'
 
 
 def project_key(session: Session, project_id: str | None) -> uuid.UUID:

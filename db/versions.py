@@ -23,7 +23,16 @@ from db.rows import (
     stamp,
     version_of,
 )
-from db.scenarios import Scenarios, add, new_scenario, newest_results, project_key, scenario_row
+from db.scenarios import (
+    Scenarios,
+    add,
+    archived,
+    listed_row,
+    new_scenario,
+    newest_results,
+    project_key,
+    scenario_row,
+)
 from db.sessions import key_of
 from db.text import NAME_CHARS, clean_author, clean_name, clean_note, clean_tags
 from planner.difference import changed_paths
@@ -126,8 +135,8 @@ class Versions(Scenarios):
         where one is given (edits that were made before forking).
         """
         with self._write("copy the scenario") as session:
-            source = scenario_row(session, id)
-            if source is None or source.archived_at is not None:
+            source = listed_row(session, id)
+            if source is None:
                 raise NotFoundError("The scenario to copy is not in the store any more.")
             old = _version(session, source, number)
             before = saved_of(source, old).scenario
@@ -153,8 +162,8 @@ class Versions(Scenarios):
     def get_version(self, id: str, number: int) -> Saved | None:
         """One version of a scenario; None where there is none, or it is archived. Raises UnreadableError."""
         with self._read("open the version") as session:
-            row = scenario_row(session, id)
-            if row is None or row.archived_at is not None:
+            row = listed_row(session, id)
+            if row is None:
                 return None
             version = session.scalar(_one(row.id, number))
             return None if version is None else saved_of(row, version)
@@ -193,12 +202,11 @@ class Versions(Scenarios):
 def _open_row(session: Session, id: str) -> ScenarioRow:
     """The scenario to save into, locked."""
     row = scenario_row(session, id, lock=True)
-    if row is None or row.archived_at is not None:
-        raise NotFoundError(
-            f'"{row.name}" was archived meanwhile; bring it back, or save yours as a new scenario.'
-            if row is not None
-            else "This scenario is not in the store any more; save yours as a new scenario."
-        )
+    if row is None:
+        raise NotFoundError("This scenario is not in the store any more; save yours as a new scenario.")
+    gone = archived(session, row)
+    if gone is not None:
+        raise NotFoundError(f"{gone} meanwhile; bring it back, or save yours as a new scenario.")
     return row
 
 

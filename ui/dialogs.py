@@ -13,7 +13,6 @@ from planner.result import Result
 from ui import library, link, links, state
 from ui.safe import md
 
-_WANTED = "dialog"
 _TOAST = "toast"
 MOST_CHARS = 20_000  # what a field takes before the store's own sentence says how much too long it is
 
@@ -30,7 +29,7 @@ class _Given(TypedDict):
 
 def want(name: str | None) -> None:
     """Open a dialog on this run, or none."""
-    st.session_state[_WANTED] = name
+    st.session_state[state.DIALOG] = name
 
 
 def show(result: Result | None, shown: Result | None = None) -> None:
@@ -41,7 +40,7 @@ def show(result: Result | None, shown: Result | None = None) -> None:
     text = st.session_state.pop(_TOAST, None)
     if text:
         st.toast(md(text), icon=":material/check:")
-    wanted = st.session_state.get(_WANTED)
+    wanted = st.session_state.get(state.DIALOG)
     if wanted == "save":
         _save(result, shown)
     elif wanted == "share":

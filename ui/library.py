@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 import streamlit as st
 
-from db import Saved, Store, StoreError, open_store
+from db import Project, Saved, Store, StoreError, open_store
 from planner.result import Result
 from ui import engine
+from ui.unlike import unlike
 
 LOG = logging.getLogger("tierline.ui")
 _SHOWN = "stored_result"
@@ -28,13 +30,20 @@ def store() -> Store:
 
 
 def project_field(key: str, chosen: str | None = None) -> str:
-    """A choice among the projects; the id of the chosen one."""
-    projects = {project.id: project.name for project in store().projects()}
+    """A choice among the projects; the id of the chosen one, also on the run on which it was archived meanwhile."""
+    projects = project_names(store().projects())
     ids = list(projects)
-    if key not in st.session_state or st.session_state[key] not in projects:
+    before = st.session_state.get(key)
+    if before not in projects:
         wanted = chosen or st.session_state.get(PROJECT)
         st.session_state[key] = wanted if wanted in projects else ids[0]
-    return str(st.selectbox("Project", ids, key=key, format_func=lambda id: projects.get(id, "?")))
+    now = str(st.selectbox("Project", ids, key=key, format_func=lambda id: projects.get(id, "?")))
+    return now if before is None or before in projects else str(before)  # the store refuses what is gone
+
+
+def project_names(projects: Iterable[Project]) -> dict[str, str]:
+    """What projects are called in a drop-down, by id."""
+    return unlike({project.id: project.name for project in projects})
 
 
 def stored_result(saved: Saved) -> tuple[Result, str] | None:

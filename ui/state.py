@@ -24,6 +24,8 @@ _NOTICE = "notice"
 _TOUCHED = "touched"
 _LINKED = "linked"
 _AUTHOR = "author"
+DIALOG = "dialog"
+"""the dialog that is open: one of the scenario that is shown"""
 
 
 def start() -> None:
@@ -80,6 +82,7 @@ def put(scenario: Scenario, saved: Saved | None = None, link: Link | None = None
     state[_LINKED] = link
     state[_TYPED] = {}
     state[_FAULTS] = {}
+    state[DIALOG] = None
     state[_TOUCHED] = True
 
 

@@ -52,10 +52,33 @@ def test_an_archived_project_is_out_of_sight_with_its_links_until_undone(store: 
     assert store.get_study_by_token(shared.token) is None
     with pytest.raises(NotFoundError, match="was archived"):
         store.save(Scenario(), "x", project_id=board.id)
+    # A page that has a scenario of it open saves nothing where nobody would find it, and is told why.
+    with pytest.raises(NotFoundError, match='The project "Board" of "one" was archived meanwhile; bring it back'):
+        store.update(saved.id, name="two", expected_version=1)
+    assert store.get(saved.id) is None
+    assert store.get_version(saved.id, 1) is None
+    for refused in (
+        lambda: store.restore(saved.id, 1),
+        lambda: store.fork(saved.id),
+        lambda: store.comment(saved.id, "x"),
+        lambda: store.create_link(saved.id),
+        lambda: store.export_scenario(saved.id),
+    ):
+        with pytest.raises(NotFoundError):
+            refused()
     store.unarchive_project(board.id)
     assert [row.name for row in store.list()] == ["one"]
     assert store.open_link(link.token) == (saved, link)
     assert store.get_study_by_token(shared.token) == study
+
+
+def test_many_are_archived_at_once(store: Store) -> None:
+    ids = [store.save(Scenario(), str(number)).id for number in range(3)]
+    store.archive(ids[0])
+    assert store.archive_all([*ids[:2], "nothing", ids[1]]) == 1
+    assert [row.id for row in store.list()] == [ids[2]]
+    assert store.unarchive(ids[1]).name == "1"
+    assert store.archive_all([]) == 0
 
 
 def test_studies_come_back_as_saved(store: Store) -> None:

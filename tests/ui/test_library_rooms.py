@@ -13,7 +13,7 @@ from planner.bundle import write
 from planner.scenario import Scenario, Workload
 from tests.ui.conftest import html, invented, markdown, texts
 from ui import library
-from ui.shelf import exchange
+from ui.shelf import apart, exchange
 
 Open = Callable[..., AppTest]
 HOSTILE = "<img src=x onerror=alert(1)> **b** $a$ \u202e🚀 [l](http://h) :material/home:"
@@ -250,6 +250,9 @@ def test_export_and_import_from_the_page(
         state |= {"file": File(content), "import_round": 0}
         state.pop("library_fault", None)
         exchange._uploaded("file", None)
+        if words is None:
+            text, undo, arguments = state["library_undo"]  # type: ignore[misc]
+            assert text == "Imported 1 scenario; what is new leads the list."
         assert (state.get("library_fault") is None) == (words is None)
         assert words is None or words in str(state["library_fault"])
         assert state["import_round"] == 1
@@ -257,6 +260,73 @@ def test_export_and_import_from_the_page(
     assert len({row.name for row in store.list()}) == 1
     assert write(store.export_scenario(saved.id)).isascii()
     assert state[library.PROJECT] == saved.project_id
+    undo(*arguments)
+    assert [row.id for row in store.list()] == [saved.id]
+    board = store.create_project("Board")
+    store.move(saved.id, board.id)
+    state["file"] = File(write(store.export_project(board.id)))
+    exchange._uploaded("file", None)
+    assert [project.name for project in store.projects()] == ["My scenarios", "Board", "Board"]
+    _, undo, arguments = state["library_undo"]  # type: ignore[misc]
+    undo(*arguments)
+    assert [project.id for project in store.projects()] == [store.projects()[0].id, board.id]
+    assert [row.id for row in store.list()] == [saved.id]
+
+
+def test_projects_and_scenarios_of_one_name_are_told_apart(shelf: AppTest, app: Open, store: Store) -> None:
+    """Streamlit chooses by the label, and of equal labels the last: what is chosen must be what is taken."""
+    boards = [store.create_project("Board") for _ in range(3)]
+    twins = [store.save(scenario(batch), "twin", project_id=boards[0].id) for batch in (5, 6, 7)]
+    enter(shelf, twins[2])
+    for key in ("room-project", "difference-before", "difference-after"):
+        labels = shelf.selectbox(key=key).options
+        assert len(set(labels)) == len(labels)
+    shelf.selectbox(key="room-project").set_value(boards[1].id).run()
+    assert store.get(twins[2].id).project_id == boards[1].id  # type: ignore[union-attr]
+    shelf.selectbox(key="difference-before").set_value((twins[0].id, 0)).run()
+    assert shelf.session_state["difference-before"] == (twins[0].id, 0)
+    at = app()
+    at.button(key="save").click().run()
+    at.selectbox(key="save-project").set_value(boards[0].id).run()
+    store.archive_project(boards[0].id)  # by somebody else, while the dialog is open
+    at.button(key="save-new").click().run()
+    assert any("was archived" in error.value for error in at.error)
+    assert {row.project_id for row in store.list()} == {boards[1].id}
+
+
+def test_a_large_library_is_searched_for_the_other_side(
+    shelf: AppTest, saved: Saved, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart, "MOST_OTHERS", 2)
+    hidden = store.save(scenario(9), "needle")
+    for number in range(3):
+        store.save(scenario(20 + number), f"other {number}")
+    enter(shelf, saved)
+    assert "needle, newest" not in shelf.selectbox(key="difference-after").options
+    shelf.text_input(key="difference-find").set_value("needle").run()
+    shelf.selectbox(key="difference-after").set_value((hidden.id, 0)).run()
+    shelf.text_input(key="difference-find").set_value("other").run()
+    assert not shelf.exception
+    assert shelf.session_state["difference-after"] == (hidden.id, 0)  # what is chosen stays
+
+
+def test_a_dialog_closes_when_another_scenario_is_opened_behind_it(app: Open, saved: Saved, store: Store) -> None:
+    """Its fields were filled for the first one; saving would give the other one that name and note."""
+    other = store.save(scenario(9), "other", "its note")
+    link = store.create_link(saved.id)
+    for address in ({"saved": other.id}, {"scenario": link.token}):
+        at = app(saved=saved.id)
+        at.button(key="save").click().run()
+        assert at.text_input(key="save-name").value == "plan"
+        at.session_state["address_written_at"] = 0.0  # the last change of the address is long ago
+        at.query_params.clear()
+        for name, value in address.items():
+            at.query_params[name] = value
+        at.run()
+        assert not at.exception
+        keys = {button.key for button in at.button}
+        assert not {"save-update", "save-new"} & keys
+        assert at.session_state["opened"].id == (other.id if "saved" in address else saved.id)
 
 
 @pytest.mark.parametrize("field", ["save-name", "save-note", "save-tags"])

@@ -15,6 +15,7 @@ from planner.scenario import EXCHANGEABLE
 from planner.words import labels
 from ui import state
 from ui.inputs.fields import help_text, mark, show_fault
+from ui.unlike import unlike
 
 NAMES = {"gpu": "GPU", "cpu": "CPU", "dimm": "Memory module", "chassis": "Chassis"}
 
@@ -36,7 +37,7 @@ def _measured() -> None:
     now = state.value("system.measured")
     if not kept and now is None:
         return
-    names = {digest: f"{machine.name}, measured {machine.date}" for digest, machine in kept.items()}
+    names = unlike({digest: f"{machine.name}, measured {machine.date}" for digest, machine in kept.items()})
     options = [None, *names, *([now] if now is not None and now not in names else [])]
     key = "in.system.measured"
     st.session_state[key] = now

@@ -34,7 +34,7 @@ def banner(saved: Saved, link: Link) -> None:
             f'<p class="tl-quiet">{escape(links.NO_ACCESS_CONTROL)}</p>'
         )
         if saved.note:
-            st.html(f'<p class="tl-note-line"><bdi>{escape(saved.note)}</bdi></p>')
+            st.html(f'<p class="tl-note-line tl-written"><bdi>{escape(saved.note)}</bdi></p>')
         st.button("Fork", key="fork", icon=":material/fork_right:", type="primary", on_click=_fork)
         if fault:
             st.error(md(fault), icon=":material/error:")

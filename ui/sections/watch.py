@@ -10,6 +10,7 @@ from db import Saved, StoreError, Version
 from planner.words.formats import capital
 from planner.words.times import moment
 from ui import library, links, state
+from ui.safe import undirected
 
 LOOK_EVERY_S = 3.0
 _SEEN = "versions_seen"
@@ -32,7 +33,7 @@ def _watch(scenario_id: str, version: int) -> None:
         return
     last = newer[-1]
     with st.container(border=True, gap="xsmall", key="newer"):
-        st.html(f'<p class="tl-note-line" role="status">{escape(_sentence(newer, version))}</p>')
+        st.html(f'<p class="tl-note-line" role="status">{escape(undirected(_sentence(newer, version)))}</p>')
         with st.container(horizontal=True, gap="small"):
             if st.button("Open theirs", key="open-theirs", icon=":material/open_in_new:"):
                 _open(scenario_id, last.number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from db import Saved, StoreError, Version
+from db import Saved, SavedSummary, StoreError, Version
 from planner.difference import Difference, difference
 from planner.result import Headline
 from planner.words.comparison import value_text
@@ -14,32 +14,33 @@ from ui import library
 from ui.safe import md
 from ui.shelf import doing
 from ui.tables import Row, Table
+from ui.unlike import unlike
 
 Side = tuple[str, int]  # a scenario's id and a version's number; 0 is its newest
 MOST_OTHERS = 200
+_BEFORE, _AFTER = "difference-before", "difference-after"
 
 
 def show(saved: Saved, history: tuple[Version, ...]) -> None:
     """Two selectors, then what differs."""
     options: dict[Side, str] = {(saved.id, each.number): _own(each) for each in history}
-    for row in library.store().list(limit=MOST_OTHERS):
-        if row.id != saved.id:
-            options[(row.id, 0)] = f"{shorten(row.name, 60)}, newest"
+    options |= {(row.id, 0): f"{shorten(row.name, 60)}, newest" for row in _others(saved.id)}
+    options = unlike(options)
     pair = st.session_state.pop(doing.PAIR, None)
     first = history[0]
     if pair is not None:
-        st.session_state["difference-before"], st.session_state["difference-after"] = pair
+        st.session_state[_BEFORE], st.session_state[_AFTER] = pair
     for key, usual in (
-        ("difference-before", (saved.id, first.parent_number if first.parent_scenario_id == saved.id else 1)),
-        ("difference-after", (saved.id, first.number)),
+        (_BEFORE, (saved.id, first.parent_number if first.parent_scenario_id == saved.id else 1)),
+        (_AFTER, (saved.id, first.number)),
     ):
         if st.session_state.get(key) not in options:
             st.session_state[key] = usual if usual in options else next(iter(options))
     left, right = st.columns(2, gap="medium")
     with left:
-        before = st.selectbox("Before", list(options), key="difference-before", format_func=options.__getitem__)
+        before = st.selectbox("Before", list(options), key=_BEFORE, format_func=options.__getitem__)
     with right:
-        after = st.selectbox("After", list(options), key="difference-after", format_func=options.__getitem__)
+        after = st.selectbox("After", list(options), key=_AFTER, format_func=options.__getitem__)
     sides = [_load(side) for side in (before, after)]
     if None in sides:
         doing.show_fault()
@@ -49,12 +50,32 @@ def show(saved: Saved, history: tuple[Version, ...]) -> None:
     same = one.id == two.id
     names = [f"version {side.version}" if same else shorten(side.name, 40) for side in (one, two)]
     _tables(difference((one.scenario, two.scenario), heads), names)
-    for side, head, key in ((one, heads[0], "before"), (two, heads[1], "after")):
+    for side, head, name, key in ((one, heads[0], names[0], "before"), (two, heads[1], names[1], "after")):
         if head is None:
             st.button(
-                f"Compute the figures of {key}", key=f"difference-compute-{key}", icon=":material/calculate:",
+                f"Compute the figures of {md(name)}", key=f"difference-compute-{key}", icon=":material/calculate:",
                 on_click=doing.recompute, args=(side.id, side.version),
             )  # fmt: skip
+
+
+def _others(own: str) -> list[SavedSummary]:
+    """Other scenarios to choose from; in a large library those that a search finds, and those that are chosen."""
+    store = library.store()
+    search = ""
+    if store.count() > MOST_OTHERS + 1:
+        search = st.text_input(
+            "Find another scenario", key="difference-find", type="search", live="300ms",
+            placeholder="name, note, tag, author, model, system or policy",
+            help=f"The last changed {MOST_OTHERS} can be chosen below; a search finds the others.",
+        )  # fmt: skip
+    rows = [row for row in store.list(search, limit=MOST_OTHERS + 1) if row.id != own][:MOST_OTHERS]
+    listed = {row.id for row in rows}
+    for id, number in (st.session_state.get(key) or (own, 0) for key in (_BEFORE, _AFTER)):
+        chosen = store.get(id) if number == 0 and id not in (*listed, own) else None
+        if chosen is not None:
+            rows.append(chosen.summary)
+            listed.add(id)
+    return rows
 
 
 def _own(each: Version) -> str:

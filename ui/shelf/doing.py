@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TypeVar
 
 import streamlit as st
 
-from db import Saved, StoreError
+from db import Saved, SavedSummary, StoreError
 from planner.errors import PlanError
 from ui import dialogs, engine, library, state
 from ui.safe import md
@@ -72,11 +72,40 @@ def archive(scenario_id: str, name: str) -> None:
     """Take a scenario out of the library; the next run offers to undo it."""
     if attempt(lambda: library.store().archive(scenario_id)) is None:
         return
-    st.session_state[UNDO] = (scenario_id, name)
-    enter(None)
+    offer_undo(f"\u201c{name}\u201d was archived; its links are closed.", unarchive, scenario_id)
+    _gone({scenario_id})
+
+
+def imported(rows: Sequence[SavedSummary], project_id: str | None) -> None:
+    """Say what an import added; the next run offers to take it out again, with *project_id* if it made that."""
+    count = "1 scenario" if len(rows) == 1 else f"{len(rows)} scenarios"
+    ids = tuple(row.id for row in rows)
+    offer_undo(f"Imported {count}; what is new leads the list.", take_out, ids, project_id)
+
+
+def take_out(ids: tuple[str, ...], project_id: str | None) -> None:
+    """Archive what an import added."""
+    store = library.store
+    if attempt(lambda: store().archive_all(ids)) is None:
+        return
+    if project_id is not None and attempt(lambda: store().archive_project(project_id)) is not None:
+        st.session_state[library.PROJECT] = None
+    st.session_state[UNDO] = None
+    _gone(set(ids))
+    dialogs.toast("Taken out again; Archived shows it.")
+
+
+def _gone(ids: set[str]) -> None:
+    if st.session_state.get(ROOM) in ids:
+        enter(None)
     opened = state.opened()
-    if opened is not None and opened.id == scenario_id:
+    if opened is not None and opened.id in ids:
         state.attach(None)  # its links are closed; the inputs stay as they are
+
+
+def offer_undo(text: str, undo: Callable[..., None], *args: object) -> None:
+    """The next run says what was done, with a button that undoes it."""
+    st.session_state[UNDO] = (text, undo, args)
 
 
 def unarchive(scenario_id: str) -> None:
@@ -94,11 +123,10 @@ def recompute(scenario_id: str, number: int | None = None) -> None:
 
 
 def undo_bar() -> None:
-    """The last archived scenario can be brought back until the next one."""
+    """What was archived or imported last can be undone until the next such step."""
     undo = st.session_state.get(UNDO)
     if undo is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="undo-bar"):
-        text = f"\u201c{undo[1]}\u201d was archived; its links are closed."
-        st.html(f'<p class="tl-note-line" role="status">{escape(text)}</p>', width="content")
-        st.button("Undo", key="library-undo", icon=":material/undo:", on_click=unarchive, args=(undo[0],))
+        st.html(f'<p class="tl-note-line" role="status"><bdi>{escape(undo[0])}</bdi></p>', width="content")
+        st.button("Undo", key="library-undo", icon=":material/undo:", on_click=undo[1], args=undo[2])

@@ -8,7 +8,7 @@ import streamlit as st
 
 from db import Project
 from planner.bundle import MAX_BYTES, read, write
-from ui import dialogs, library
+from ui import library
 from ui.safe import md
 from ui.shelf import doing
 
@@ -58,10 +58,14 @@ def _uploaded(key: str, project_id: str | None) -> None:
     file = st.session_state.get(key)
     if file is None:
         return
-    added = doing.attempt(lambda: library.store().import_bundle(read(file.getvalue()), project_id))
+    content = doing.attempt(lambda: read(file.getvalue()))
     st.session_state[_ROUND] += 1  # an empty uploader: the same file can be given again
-    if added is not None:
-        count = "1 scenario" if len(added) == 1 else f"{len(added)} scenarios"
-        dialogs.toast(f"Imported {count}; they lead the list.")
-        if project_id is None:
-            st.session_state[library.PROJECT] = added[0].project_id
+    if content is None:
+        return
+    added = doing.attempt(lambda: library.store().import_bundle(content, project_id))
+    if added is None:
+        return
+    made = added[0].project_id if project_id is None else None
+    doing.imported(added, made if content.project is not None else None)
+    if made is not None:
+        st.session_state[library.PROJECT] = made

@@ -9,7 +9,7 @@ import streamlit as st
 from db import SavedSummary, StoreError
 from planner.difference import named
 from planner.words import names
-from planner.words.formats import DASH, Quantity, dollars, listing, prefixed, seconds, significant
+from planner.words.formats import DASH, Quantity, dollars, listing, prefixed, seconds, shorten, significant
 from planner.words.times import moment
 from ui import engine, library, state
 from ui.links import by
@@ -93,7 +93,7 @@ def _entry(row: SavedSummary) -> None:
 
 def what(row: SavedSummary) -> str:
     """Name, note, tags, what it is and who changed what; everything is data and shown as it is."""
-    note = f'<p class="tl-note-line">{escape(row.note[:600])}</p>' if row.note else ""
+    note = f'<p class="tl-note-line"><bdi>{escape(shorten(row.note, 600))}</bdi></p>' if row.note else ""
     opened = state.opened()
     here = ' <span class="tl-badge">open now</span>' if opened is not None and opened.id == row.id else ""
     tags = "".join(f'<span class="tl-tag"><bdi>{escape(tag)}</bdi></span>' for tag in row.tags)

@@ -8,6 +8,7 @@ from db import DEFAULT_PROJECT_ID, Project
 from ui import dialogs, library, state
 from ui.safe import md
 from ui.shelf import doing, exchange
+from ui.unlike import unlike
 
 ALL = ""
 _CHOICE = "library-project"
@@ -19,10 +20,11 @@ def show() -> tuple[str | None, bool]:
     known = {project.id: project for project in projects}
     wanted = st.session_state.get(library.PROJECT) or ALL
     st.session_state[_CHOICE] = wanted if wanted in known else ALL
+    names = unlike({ALL: "All projects", **{project.id: _name(project) for project in projects}})
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="projects"):
         chosen = st.selectbox(
             "Project", [ALL, *known], key=_CHOICE, width=320, on_change=_chosen,
-            format_func=lambda id: "All projects" if id == ALL else _name(known[id]),
+            format_func=names.__getitem__,
         )  # fmt: skip
         with st.popover("New project", icon=":material/create_new_folder:"):
             _new()

@@ -43,7 +43,7 @@ def show(scenario_id: str) -> None:
         return
     st.html(f'<h2 class="tl-entry"><bdi>{escape(saved.name)}</bdi></h2>')
     if saved.note:
-        st.html(f'<p class="tl-note-line"><bdi>{escape(saved.note)}</bdi></p>')
+        st.html(f'<p class="tl-note-line tl-written"><bdi>{escape(saved.note)}</bdi></p>')
     _actions(saved)
     versions, said, shared, difference = st.tabs(
         [f"Versions ({len(history)})", "Comments", "Links", "Difference"],
@@ -66,7 +66,7 @@ def _actions(saved: Saved) -> None:
         exchange.export(f"scenario-{saved.id}", saved.name, lambda: write(library.store().export_scenario(saved.id)))
         st.button("Archive", key="room-archive", type="tertiary", icon=":material/archive:", on_click=doing.archive,
                   args=(saved.id, saved.name))  # fmt: skip
-        projects = {project.id: project.name for project in library.store().projects()}
+        projects = library.project_names(library.store().projects())
         st.session_state["room-project"] = saved.project_id
         st.selectbox("Project", list(projects), key="room-project", format_func=lambda id: projects.get(id, "?"),
                      width=260, on_change=_move, args=(saved.id,))  # fmt: skip
@@ -107,7 +107,8 @@ def _version(each: Version, scenario_id: str, others: list[int]) -> str:
     elif each.parent_number is not None and each.parent_number != each.number - 1:
         parts.append(f"started from version {each.parent_number}")
     if others:
-        parts.append(f"beside version {listing([str(n) for n in sorted(others)])}, from the same start")
+        word = "version" if len(others) == 1 else "versions"
+        parts.append(f"beside {word} {listing([str(n) for n in sorted(others)])}, from the same start")
     made = f"engine {each.engine_version}, catalog {each.catalog_digest[:12]}" if each.engine_version else (
         "engine not recorded, saved before versions were kept"
     )  # fmt: skip
