@@ -7,9 +7,10 @@ from typing import TypedDict
 
 import streamlit as st
 
-from db import Saved, StoreError
+from db import NotFoundError, Saved, StoreError
 from db.text import NAME_CHARS
 from planner.result import Result
+from planner.scenario import Scenario
 from ui import library, link, links, state
 from ui.safe import md
 
@@ -117,7 +118,7 @@ def _save(result: Result | None, shown: Result | None) -> None:
         if update and saved is not None:
             kept = store.update(saved.id, scenario=scenario, **given, expected_version=saved.version)
         elif saved is not None:
-            kept = store.fork(saved.id, saved.version, scenario=scenario, **given, project_id=project)
+            kept = _copied(saved, scenario, given, project)
         else:
             kept = store.save(scenario, **given, project_id=project)
     except StoreError as error:
@@ -128,6 +129,15 @@ def _save(result: Result | None, shown: Result | None) -> None:
     want(None)
     toast(saved_sentence(kept, bool(update)))
     st.rerun()
+
+
+def _copied(saved: Saved, scenario: Scenario, given: _Given, project: str | None) -> Saved:
+    """A scenario of its own that remembers where it started; where that was archived meanwhile, one that does not."""
+    store = library.store()
+    try:
+        return store.fork(saved.id, saved.version, scenario=scenario, **given, project_id=project)
+    except NotFoundError:
+        return store.save(scenario, **given, project_id=project)
 
 
 def saved_sentence(kept: Saved, update: bool) -> str:

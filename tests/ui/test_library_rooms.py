@@ -310,6 +310,28 @@ def test_a_large_library_is_searched_for_the_other_side(
     assert shelf.session_state["difference-after"] == (hidden.id, 0)  # what is chosen stays
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_work_on_what_was_archived_meanwhile_is_kept_as_new(app: Open, store: Store, whole: bool) -> None:
+    board = store.create_project("Board")
+    first = store.save(scenario(1), "plan", project_id=board.id)
+    at = app(saved=first.id)
+    at.text_input(key="in.workload.batch").set_value("2").run()
+    if whole:
+        store.archive_project(board.id)
+    else:
+        store.archive(first.id)
+    at.button(key="save").click().run()
+    at.button(key="save-update").click().run()
+    assert not at.exception
+    assert any("was archived meanwhile" in error.value for error in at.error)
+    at.button(key="save-new").click().run()
+    assert not at.exception
+    assert not at.error
+    (kept,) = store.list()
+    assert store.get(kept.id).scenario == scenario(2)  # type: ignore[union-attr]
+    assert at.query_params["saved"] == kept.id
+
+
 def test_a_dialog_closes_when_another_scenario_is_opened_behind_it(app: Open, saved: Saved, store: Store) -> None:
     """Its fields were filled for the first one; saving would give the other one that name and note."""
     other = store.save(scenario(9), "other", "its note")
