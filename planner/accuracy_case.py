@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from planner.accuracy import stored
 from planner.context import Context
+from planner.words.formats import NBSP, bits, count, parameters, prefixed
 
 REGIMES: Mapping[str, str] = {
     "all-gpu": "all_gpu",
@@ -73,10 +74,31 @@ def beyond(case: Mapping[str, float], regime: str, phase: str) -> tuple[str, ...
     """What of this shape lies outside what was measured, in words; empty inside."""
     ranges = measured_shapes().get(f"{regime}/{phase}")
     if ranges is None:
-        return (f"no run of {regime.replace('_', ' ')}, {phase}, was measured",)
+        return (f"no {'run' if phase == 'e2e' else f'{phase} run'} of this kind was measured",)
     found = []
     for name, value in relevant(case, phase).items():
         low, high = ranges.get(name, (0.0, float("inf")))
         if not low / MARGIN <= value <= high * MARGIN:
-            found.append(f"{name.replace('_', ' ')} {value:,.4g} (measured: {low:,.4g} to {high:,.4g})")
+            found.append(_words(name, value, low, high))
     return tuple(found)
+
+
+_NAMES: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "batch": ("batch {}", count),
+    "context_tokens": (f"a context of {{}}{NBSP}tokens", count),
+    "output_tokens": (f"{{}}{NBSP}output tokens", count),
+    "parameters": ("a model of {} parameters", lambda value: parameters(round(value))),
+    "experts": ("{} routed experts per layer", count),
+    "expert_bits": (f"experts at {{}}{NBSP}bits per weight", bits),
+    "gpus": (f"{{}}{NBSP}GPUs", count),
+    "gpu_bandwidth_bytes_per_s": ("GPU memory of {}", lambda value: str(prefixed(value, "B/s"))),
+    "host_bandwidth_bytes_per_s": ("host memory of {}", lambda value: str(prefixed(value, "B/s"))),
+}
+"""Quantity of a shape -> how it is said, and how its number is written."""
+
+
+def _words(name: str, value: float, low: float, high: float) -> str:
+    """``GPU memory of 3.35 TB/s (measured: 800 GB/s to 1.79 TB/s)``."""
+    said, written = _NAMES[name]
+    ends = f"only {written(low)}" if low == high else f"{written(low)} to {written(high)}"
+    return f"{said.format(written(value))} (measured: {ends})"

@@ -18,6 +18,7 @@ from planner.difference import flat, named
 from planner.planning import plan
 from planner.result import Result
 from planner.scenario import Scenario
+from planner.sweep.executors.base import Executor
 from planner.words import outlook, sureness, verdict
 from planner.words.comparison import value_text
 from planner.words.findings import movement, ordered
@@ -37,10 +38,12 @@ def brief(
     others: Sequence[tuple[str, Scenario]] = (),
     planned: options_module.Planner = plan,
     with_flips: bool = True,
+    executor: Executor | None = None,
 ) -> Brief:
     """The brief of a scenario. ``planned`` gives its complete result (a page has it already).
 
-    ``with_flips`` looks for the values of assumptions at which another option is the one to take: some hundred plans.
+    ``with_flips`` looks for the values of assumptions at which another option is the one to take: some hundred plans,
+    made by ``executor`` (here when None); without it :func:`completed` adds them later.
     Options are the policies of the same machine, or ``others`` (name, scenario) where such are given. Raises what
     :func:`planner.plan` raises for bad input; a plan that does not fit has a brief that says so.
     """
@@ -53,7 +56,7 @@ def brief(
         found = options_module.on_this_machine(result) if result.headline.fits else ()
     targets = _targets(result)
     load = scenario.workload
-    return Brief(
+    made = Brief(
         title=name,
         author=author,
         version=version,
@@ -79,7 +82,8 @@ def brief(
         frontier=frontier_module.frontier(result),
         targets=targets,
         sensitivities=_sensitivities(result),
-        turns=(*(flips(result, found) if with_flips else ()), *turns(result, found, targets)),
+        turns=turns(result, found, targets),
+        turns_complete=len(options_module.comparable(found)) < 2,
         energy=result.energy,
         cost=result.cost,
         capacity=result.capacity,
@@ -90,6 +94,15 @@ def brief(
         inputs=inputs(scenario),
         warnings=result.warnings,
     )
+    return completed(made, executor) if with_flips else made
+
+
+def completed(made: Brief, executor: Executor | None = None) -> Brief:
+    """A brief with the values of assumptions at which another option is the one to take. Raises PlanError."""
+    if made.turns_complete:
+        return made
+    told = flips(made.scenario, made.assumptions, made.options, executor)
+    return made.model_copy(update={"turns": (*told, *made.turns), "turns_complete": True})
 
 
 def inputs(scenario: Scenario) -> tuple[Input, ...]:

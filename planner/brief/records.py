@@ -136,6 +136,9 @@ class Brief(Record):
     targets: tuple[Target, ...] = ()
     sensitivities: tuple[Sensitivity, ...] = ()
     turns: tuple[str, ...] = Field((), description="what would change the decision, one sentence each")
+    turns_complete: bool = Field(
+        True, description="False: values of assumptions at which another option wins were not looked for"
+    )
     energy: Energy | None = None
     cost: Cost | None = None
     capacity: Capacity | None = None

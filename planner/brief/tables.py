@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.brief.records import Brief
+from planner.brief.turns import PENDING
 from planner.words import names, sureness
 
 Cell = str | float | int | bool | None
@@ -39,6 +40,8 @@ def results(brief: Brief) -> Sheet:
         ]  # fmt: skip
     if brief.capacity is not None:
         rows.append(("average_kw", "power of all systems, PUE included", brief.capacity.average_kw, None, None, "kW"))
+    turning = "what would change the decision"
+    rows += [(f"turn_{number}", turning, text, None, None, "") for number, text in enumerate(turns_told(brief), 1)]
     for target in brief.targets:
         rows.append((f"target_{target.key}", f"target of {target.name}", target.target_s, None, None, "s"))
     rows += [(f"step_{p.part}", f"exposed in a decode step: {names.part(p.part)}", p.exposed_s, None, None, "s")
@@ -49,6 +52,11 @@ def results(brief: Brief) -> Sheet:
             (f"memory_{tier.tier}_capacity", f"{tier.name}, capacity", tier.capacity_bytes, None, None, "bytes"),
         ]
     return Sheet("Results", ("key", "figure", "value", "low", "high", "unit"), tuple(rows))
+
+
+def turns_told(brief: Brief) -> tuple[str, ...]:
+    """What would change the decision; in a copy made before all of it was there, that it is not all."""
+    return brief.turns if brief.turns_complete else (*brief.turns, PENDING)
 
 
 def options(brief: Brief) -> Sheet:

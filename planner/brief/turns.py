@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 from planner.brief.options import OBJECTIVE, comparable
 from planner.brief.records import Option, Target
-from planner.result import Result
+from planner.result import Assumption, Result
+from planner.scenario import Scenario
 from planner.sensitivities import Flip, flip_points
+from planner.sweep.executors.base import Executor
 from planner.words.findings import movement
 from planner.words.formats import capital, count, listing, seconds, share, trimmed, uncapital
 
 FLIPS_SHOWN = 4
 FIGURES_TRIED = 3
+PENDING = "Values of the assumptions at which another option becomes the one to take: not looked for in this copy."
 
 
 def turns(result: Result, options: Sequence[Option], targets: Sequence[Target]) -> tuple[str, ...]:
@@ -20,23 +23,27 @@ def turns(result: Result, options: Sequence[Option], targets: Sequence[Target]) 
     return (*_ranking(options), *_targets(targets), *_memory(result))
 
 
-def flips(result: Result, options: Sequence[Option]) -> tuple[str, ...]:
+def flips(
+    scenario: Scenario, assumptions: Sequence[Assumption], options: Sequence[Option], executor: Executor | None = None
+) -> tuple[str, ...]:
     """The nearest values of the strongest assumptions at which another option is the one to take."""
     able = comparable(options)
     if len(able) < 2:
         return ()
-    paths = looked_at(result)
-    told = flip_points([one.scenario for one in able], OBJECTIVE, paths, names=[one.name for one in able])
+    paths = looked_at(scenario, assumptions)
+    told = flip_points(
+        [one.scenario for one in able], OBJECTIVE, paths, names=[one.name for one in able], executor=executor
+    )
     if not told.flips:
         names = listing([uncapital(one.label) for one in told.steady])
         return (f"No value within its bounds of any of these changes the choice: {names}.",) if names else ()
     return tuple(_flip(one) for one in told.flips[:FLIPS_SHOWN])
 
 
-def looked_at(result: Result) -> list[str]:
+def looked_at(scenario: Scenario, assumptions: Sequence[Assumption]) -> list[str]:
     """Paths of the assumptions that are tried: the batch, the skew, and what moves the answer most."""
-    moving = sorted((a for a in result.assumptions if movement(a) > 0), key=lambda a: -movement(a))
-    skew = ["routing.sigma"] if result.scenario.routing.source == "generated" else []
+    moving = sorted((a for a in assumptions if movement(a) > 0), key=lambda a: -movement(a))
+    skew = ["routing.sigma"] if scenario.routing.source == "generated" else []
     figures = [a.path for a in moving if a.path.startswith("system.overrides.")][:FIGURES_TRIED]
     return ["workload.batch", *skew, *figures]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.brief.records import Brief, Option, Sensitivity
+from planner.brief.tables import turns_told
 from planner.result import Assumption
 from planner.words import names
 from planner.words.comparison import metric_name, span_text, value_text
@@ -159,6 +160,11 @@ def bill_cells(brief: Brief) -> list[list[str]]:
 def stamp(brief: Brief) -> str:
     """Engine, catalog and scenario that the figures belong to."""
     return f"Engine {brief.engine_version}, catalog {brief.catalog_digest[:12]}, scenario {brief.scenario_hash[:12]}"
+
+
+def turns(brief: Brief) -> tuple[str, ...]:
+    """What would change the decision."""
+    return turns_told(brief)
 
 
 def bound(brief: Brief) -> str:

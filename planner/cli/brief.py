@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from planner.cli.parsing import UsageError
@@ -23,14 +24,16 @@ def run(command: str, arguments: list[str]) -> str:
     parser.add_argument("--out", metavar="FILE", help="file to write: .html, .pdf, .xlsx, .csv or .json")
     parser.add_argument("--title", metavar="TEXT", default="", help="title; the model and the system by default")
     parser.add_argument("--author", metavar="NAME", default="", help="who answers for it")
+    parser.add_argument("--executor", metavar="WHERE", help="here, processes, processes:N or dask:ADDRESS")
     options = parser.read(arguments)
     form = _form(options.out)
     scenario = build(options)
 
     from planner.brief import brief, export
     from planner.cli.output import json_text
+    from planner.sweep import executor
 
-    found = brief(scenario, title=options.title, author=options.author)
+    found = brief(scenario, title=options.title, author=options.author, executor=executor(options.executor))
     if form is not None:
         _write(options.out, export(found, form))
     if options.json:
@@ -50,8 +53,14 @@ def _form(name: str | None) -> str | None:
     form = Path(name).suffix.removeprefix(".").casefold()
     if form not in FORMATS:
         raise UsageError(f"--out is {shown(name)}; it takes a file that ends with .{', .'.join(FORMATS)}.")
-    if not Path(name).absolute().parent.is_dir():
+    path = Path(name).absolute()
+    if not path.parent.is_dir():
         raise UsageError(f"--out is {shown(name)}; there is no such folder.")
+    # Said before a minute of planning, not after it.
+    if path.is_dir():
+        raise UsageError(f"--out is {shown(name)}, which is a folder; it takes the name of a file.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"--out is {shown(name)}; it cannot be written there: permission denied.")
     return form
 
 

@@ -7,29 +7,22 @@ have different values of a figure (two GPUs, say), all are scaled by one factor.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from planner.errors import PlanError
-from planner.fields import ScenarioError
 from planner.result import Record
 from planner.scenario import Scenario
 from planner.sensitivities import scan
-from planner.sensitivities.inputs import Input, Inputs, whole_path
+from planner.sensitivities.flip_search import Bracket, Search, Side, Varied
+from planner.sensitivities.inputs import Inputs, whole_path
 from planner.sweep.executors.base import Cancelled, Executor
 from planner.sweep.metrics import Metric, metric
-from planner.sweep.outcome import Outcome
-from planner.sweep.run import run_many
-from planner.words.formats import trimmed, uncapital
+from planner.words.formats import uncapital
 
 OBJECTIVE = "usd_per_million_output_tokens"
 MOST_OPTIONS = 8
-SAME = 1e-9
-FACTOR = "times"
-NEAR = 0.25  # share of its lead that an option must lose at some value looked at first
-NO_ANSWER = ("refused", "failed", "not run")
 
 
 class Flip(Record):
@@ -60,33 +53,6 @@ class FlipReport(Record):
     steady: tuple[Flip, ...]
 
 
-@dataclass(frozen=True)
-class _Varied:
-    """An assumption over all options: absolute where they share its value, else a factor on each one's own."""
-
-    given: Input
-    own: tuple[float | None, ...]
-    relative: bool
-
-    def apply(self, known: Sequence[Inputs], value: float) -> list[Scenario]:
-        """All options with the assumption at a value; one that does without it stays as it is."""
-        return [
-            one.scenario if own is None else one.changed(self.given.path, own * value if self.relative else value)
-            for one, own in zip(known, self.own, strict=True)
-        ]
-
-    def shown(self, value: float) -> str:
-        return f"{trimmed(value, 3)} {FACTOR} today's" if self.relative else self.given.shown(value)
-
-
-@dataclass(frozen=True)
-class _Bracket:
-    varied: _Varied
-    same: float
-    other: float
-    option: int | None
-
-
 def flip_points(
     options: Sequence[Scenario],
     objective: str = OBJECTIVE,
@@ -107,11 +73,11 @@ def flip_points(
     one = metric(objective)
     called = tuple(names) if names is not None else tuple(f"option {place + 1}" for place in range(len(options)))
     known = [Inputs(option) for option in options]
-    search = _Search(known, one, executor, cancelled)
-    outcomes = run_many(options, executor, cancelled)
+    search = Search(known, one, executor, cancelled)
+    outcomes = search.planned(options)
     today = search.best(outcomes, None)
     varied = [_varied(known, path) for path in _paths(known, paths)]
-    narrow = search.halved(search.brackets(search.moving(varied, outcomes), today), today)
+    narrow = search.halved(search.brackets(search.moving(_sides(varied), outcomes), today), today)
     flips = [_flip(bracket, called, today) for bracket in narrow]
     flipped = {bracket.varied.given.path for bracket in narrow}
     steady = [_steady(one_) for one_ in varied if one_.given.path not in flipped]
@@ -125,117 +91,6 @@ def flip_points(
     )
 
 
-class _Search:
-    def __init__(self, options: Sequence[Inputs], one: Metric, executor: Executor | None, cancelled: Cancelled) -> None:
-        self.options, self.metric, self.executor, self.cancelled = options, one, executor, cancelled
-
-    def best(self, outcomes: Sequence[Outcome], before: int | None) -> int | None:
-        """The recommended option; on a tie the one from before stays."""
-        scores = {
-            place: value if self.metric.more_is_better else -value
-            for place, outcome in enumerate(outcomes)
-            if outcome.fits
-            and outcome.meets_slo is not False
-            and (value := outcome.figure(self.metric.key)) is not None
-        }
-        if not scores:
-            return None
-        top = max(scores.values())
-        if before in scores and scores[before] >= top - SAME * abs(top):
-            return before
-        return max(scores, key=lambda place: scores[place])
-
-    def outcomes(self, asked: Sequence[tuple[_Varied, float]]) -> list[list[Outcome]]:
-        """The options' outcomes with each assumption at each value, all planned in one go; none where it clashes."""
-        scenarios, sizes = [], []
-        for varied, value in asked:
-            try:
-                changed = varied.apply(self.options, value)
-            except ScenarioError:  # the value clashes with another field of an option
-                changed = []
-            scenarios += changed
-            sizes.append(len(changed))
-        told = run_many(scenarios, self.executor, self.cancelled)
-        starts = [sum(sizes[:place]) for place in range(len(sizes))]
-        return [told[start : start + size] for start, size in zip(starts, sizes, strict=True)]
-
-    def winners(self, asked: Sequence[tuple[_Varied, float]], today: int | None) -> list[int | None]:
-        """The recommended option at each value; today's where the value is refused, which is no change of mind."""
-        return [
-            today if not told or any(one.status in NO_ANSWER for one in told) else self.best(told, today)
-            for told in self.outcomes(asked)
-        ]
-
-    def moving(self, varied: Sequence[_Varied], today: Sequence[Outcome]) -> list[_Varied]:
-        """The assumptions that could change the choice, looked at at a few values: those that change what fits, or the
-        lead of the recommended option by more than a quarter of it."""
-        asked = [
-            (one, values[min(step, len(values)) - 1])
-            for one in varied
-            for end in scan.limits(one.given)
-            if (values := scan.side(one.given, end))
-            for step in scan.FIRST
-        ]
-        moved = {
-            id(one) for (one, _), told in zip(asked, self.outcomes(asked), strict=True) if self._differ(told, today)
-        }
-        return [one for one in varied if id(one) in moved]
-
-    def _differ(self, now: Sequence[Outcome], before: Sequence[Outcome]) -> bool:
-        if not now:
-            return False
-        if [(one.status, one.meets_slo) for one in now] != [(one.status, one.meets_slo) for one in before]:
-            return True
-        best = self.best(before, None)
-        if best is None:
-            return False  # nothing is recommended, and what is possible stays as it is
-        ahead, then = self._leads(before, best), self._leads(now, best)
-        return any(then[place] < ahead[place] * (1 - NEAR) for place in ahead)
-
-    def _leads(self, outcomes: Sequence[Outcome], best: int) -> dict[int, float]:
-        """By option: logarithm of how far the recommended one is ahead of it."""
-        values = {place: value for place, one in enumerate(outcomes) if (value := one.figure(self.metric.key))}
-        sign = 1.0 if self.metric.more_is_better else -1.0
-        top = values.get(best)
-        if not top or top < 0:
-            return {}
-        return {
-            place: sign * math.log(top / value)
-            for place, value in values.items()
-            if place != best and value > 0 and outcomes[place].meets_slo is not False
-        }
-
-    def brackets(self, varied: Sequence[_Varied], today: int | None) -> list[_Bracket]:
-        """The first change of the recommended option on each side of each assumption."""
-        sides = [(one, scan.side(one.given, end)) for one in varied for end in scan.limits(one.given)]
-        winners = self.winners([(one, value) for one, values in sides for value in values], today)
-        found, start = [], 0
-        for one, values in sides:
-            told = winners[start : start + len(values)]
-            start += len(values)
-            before = one.given.value
-            for value, winner in zip(values, told, strict=True):
-                if winner != today:
-                    found.append(_Bracket(one, before, value, winner))
-                    break
-                before = value
-        return found
-
-    def halved(self, brackets: Sequence[_Bracket], today: int | None) -> list[_Bracket]:
-        """The brackets, halved together until each is as narrow as is told."""
-        now = list(brackets)
-        while not self.cancelled():
-            middles = [scan.between(one.varied.given, one.same, one.other) for one in now]
-            open_ = [(place, middle) for place, middle in enumerate(middles) if middle is not None]
-            if not open_:
-                break
-            winners = self.winners([(now[place].varied, middle) for place, middle in open_], today)
-            for (place, middle), winner in zip(open_, winners, strict=True):
-                one = now[place]
-                now[place] = replace(one, same=middle) if winner == today else replace(one, other=middle, option=winner)
-        return now
-
-
 def _paths(known: Sequence[Inputs], paths: Iterable[str] | None) -> list[str]:
     if paths is not None:
         asked = list(paths)
@@ -244,20 +99,25 @@ def _paths(known: Sequence[Inputs], paths: Iterable[str] | None) -> list[str]:
     return list(dict.fromkeys(one.path for option in known for one in option.chosen()))
 
 
-def _varied(known: Sequence[Inputs], path: str) -> _Varied:
+def _varied(known: Sequence[Inputs], path: str) -> Varied:
     own = tuple(one.used(path) for one in known)
     given = next(found for one in known if (found := one.get(path)) is not None)
     values = {value for value in own if value is not None}
     if len(values) <= 1:
-        return _Varied(replace(given, value=next(iter(values), given.value)), own, relative=False)
+        return Varied(replace(given, value=next(iter(values), given.value)), own, relative=False)
     most, least = max(values), min(values)
     # As a factor: bounds such that every option's own value stays within the field's.
     low = given.low / least if least > 0 and given.low > 0 else 0.0
     high = given.high / most if most > 0 else given.high
-    return _Varied(replace(given, value=1.0, whole=False, low=low, high=max(high, 1.0)), own, relative=True)
+    return Varied(replace(given, value=1.0, whole=False, low=low, high=max(high, 1.0)), own, relative=True)
 
 
-def _flip(bracket: _Bracket, names: Sequence[str], today: int | None) -> Flip:
+def _sides(varied: Iterable[Varied]) -> list[Side]:
+    ends = ((one, scan.side(one.given, end)) for one in varied for end in scan.limits(one.given))
+    return [Side(one, values) for one, values in ends if values]
+
+
+def _flip(bracket: Bracket, names: Sequence[str], today: int | None) -> Flip:
     varied, given = bracket.varied, bracket.varied.given
     side: Literal["above", "below"] = "above" if bracket.other > given.value else "below"
     other = "none of the options" if bracket.option is None else names[bracket.option]
@@ -269,7 +129,7 @@ def _flip(bracket: _Bracket, names: Sequence[str], today: int | None) -> Flip:
     )  # fmt: skip
 
 
-def _steady(varied: _Varied) -> Flip:
+def _steady(varied: Varied) -> Flip:
     given = varied.given
     low, high = scan.limits(given)
     return Flip(

@@ -154,7 +154,7 @@ def test_flip_points_are_those_of_the_options(monkeypatch: pytest.MonkeyPatch) -
     found = brief(set_path(BASE, "workload.batch", 2), planned=quick)
     able = comparable(found.options)
     assert len(able) >= 2
-    paths = turns.looked_at(quick(found.scenario))
+    paths = turns.looked_at(found.scenario, found.assumptions)
     assert paths == ["workload.batch", "routing.sigma"]
     told = flip_points([one.scenario for one in able], OBJECTIVE, paths, names=[one.name for one in able])
     for flip in told.flips[: turns.FLIPS_SHOWN]:

@@ -20,6 +20,7 @@ from planner.brief import Brief, export
 from planner.brief import pdf as pdf_module
 from planner.brief.csv import table_csv
 from planner.brief.html import body, html
+from planner.brief.turns import PENDING
 from planner.errors import PlanError
 from planner.words.names import HEADLINE
 from tests.brief import brief_cases as cases
@@ -158,6 +159,17 @@ def test_csv_holds_figures_and_all_inputs(make) -> None:
         text = table_csv(brief, name)
         rows = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
         assert len(rows) and "workload.batch" in text and "\n=" not in text
+
+
+def test_a_copy_without_flip_points_says_so_in_every_form() -> None:
+    early, whole = cases.rented(), cases.rented().model_copy(update={"turns_complete": True})
+    assert not early.turns_complete
+    for brief, there in ((early, True), (whole, False)):
+        assert (PENDING in read(brief).text) is there
+        assert (PENDING in export(brief, "csv").decode()) is there
+        book = openpyxl.load_workbook(io.BytesIO(export(brief, "xlsx")))
+        assert (PENDING in [row[2].value for row in book["Results"].iter_rows()]) is there
+        assert all(turn in read(brief).text for turn in brief.turns)
 
 
 def test_json_is_the_record() -> None:

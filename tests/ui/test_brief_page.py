@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from html import escape
 
@@ -9,8 +10,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import planner
-from planner.brief import FORMATS, brief
+from planner.brief import FORMATS, Brief, brief
 from planner.brief import turns as turns_module
+from planner.brief.turns import PENDING
 from planner.result import Result
 from planner.scenario import Scenario
 from tests.compare.compare_cases import BASE
@@ -27,7 +29,8 @@ def quick(scenario: Scenario) -> Result:
 @pytest.fixture(autouse=True)
 def _real(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "compute", lambda scenario, complete=True: quick(scenario))
-    monkeypatch.setattr(turns_module, "looked_at", lambda result: ["routing.sigma"])
+    monkeypatch.setattr(turns_module, "looked_at", lambda scenario, assumptions: ["routing.sigma"])
+    monkeypatch.setenv("TIERLINE_EXECUTOR", "here")
     page.KEPT.clear()
     page.WHOLE.clear()
 
@@ -63,6 +66,21 @@ def test_page_shows_the_brief_and_offers_its_files() -> None:
         assert escape(turn).replace("&#x27;", "&#39;") in text.replace("&#34;", "&quot;")
     assert "routing.sigma" in text and "economics.pue" in text
     assert {one.key for one in at.get("download_button")} >= {f"brief-{form}" for form in FORMATS if form != "json"}
+
+
+def test_files_do_not_wait_for_what_changes_the_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+
+    def completed(found: Brief, executor: object) -> Brief:
+        go.wait(30)
+        return found.model_copy(update={"turns": ("Flips here.", *found.turns), "turns_complete": True})
+
+    monkeypatch.setattr(page, "completed", completed)
+    at = open_page(BASE)
+    assert "tl-working" in html(at) and PENDING in html(at)
+    assert not any(one.disabled for one in at.get("download_button") if one.key != "brief-pdf")
+    go.set()
+    assert "Flips here." in html(finished(at.run())) and PENDING not in html(at)
 
 
 def test_page_of_a_plan_that_does_not_fit() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import streamlit as st
 
-from planner.brief import FORMATS, Brief, brief, export
+from planner.brief import FORMATS, Brief, brief, completed, export
 from planner.brief.html import body, style
 from planner.brief.pdf import HOW_TO_GET, browser
+from planner.sweep import executor
 from planner.words import labels
 from ui import engine, link, state
 from ui.guard import guard
@@ -28,21 +29,23 @@ FORMS = {"html": "HTML", "pdf": "PDF", "xlsx": "XLSX", "csv": "CSV"}
 def run() -> None:
     """One run of the page: first without what would change the decision, which takes the longest, then with it."""
     asked = _asked()
-    make = partial(brief, state.current(), planned=engine.planned, **asked)
+    make = partial(brief, state.current(), planned=engine.planned, with_flips=False, **asked)
     key = (state.current().canonical_json(), *asked.values(), engine.stamp())
     try:
         with st.spinner("Planning the options, the frontier and the ranges …"):
-            found = KEPT.get(key, partial(make, with_flips=False))
+            found = KEPT.get(key, make)
     except engine.CANNOT as error:
         st.title("Brief", anchor=False)
         st.error(md(labels.in_words(str(error))), icon=":material/error:")
         return
-    whole, coming = WHOLE.ask(key, make) if found.options else (None, False)
+    whole, coming = (found, False) if found.turns_complete else WHOLE.ask(key, lambda: completed(found, executor()))
     with guard("offering the files"):
-        _files(whole or found, coming)
+        _files(whole or found)
     with st.container(key="briefing", gap=None):
         if coming:
             _wait(key)
+        elif whole is None:
+            st.warning("What would change the decision could not be computed; the server's log says why.")
     with guard("showing the brief"):
         inks = _inks()
         names = "".join(f"--b-{name}:{colour};" for name, colour in inks.items())
@@ -55,7 +58,10 @@ def _wait(key: Hashable) -> None:
     """Says what is still looked for, and shows the page again once it is there."""
     if not WHOLE.pending(key):
         st.rerun(scope="app")
-    st.html('<p class="tl-quiet tl-working" role="status">Looking for what would change the decision …</p>')
+    st.html(
+        '<p class="tl-quiet tl-working" role="status">Still being computed: what would change the '
+        "decision. A file that you take now says that it is without; it is added here in a moment.</p>"
+    )
 
 
 def _asked() -> dict[str, Any]:
@@ -83,7 +89,7 @@ def _address() -> str | None:
     return None if whole is None else link.page_address(**{link.WHOLE: whole})
 
 
-def _files(found: Brief, coming: bool) -> None:
+def _files(found: Brief) -> None:
     printer = browser()
     with st.container(horizontal=True, gap="small", key="brief-files"):
         for form, name in FORMS.items():
@@ -95,7 +101,7 @@ def _files(found: Brief, coming: bool) -> None:
                 key=f"brief-{form}",
                 icon=":material/download:",
                 on_click="ignore",
-                disabled=coming or (form == "pdf" and printer is None),
+                disabled=form == "pdf" and printer is None,
                 type="primary" if form == "html" else "secondary",
             )
     if printer is None:
