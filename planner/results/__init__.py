@@ -1,0 +1,1 @@
+"""The records of a Result, one file per subject. Import them from :mod:`planner.result`."""
