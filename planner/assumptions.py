@@ -62,40 +62,30 @@ def _weight(a: Assumption) -> float:
 def _of_the_engine(found: Evaluation, spread: Ranges) -> list[Assumption]:
     scenario, rows = found.ctx.scenario, []
     if scenario.routing.source == "generated":
-        moves = spread.moves.get(SIGMA, {})
         rows.append(
-            Assumption(
-                path=SIGMA,
-                label="Load skew between the experts of a layer, standard deviation of ln(load)",
-                value=scenario.routing.sigma,
-                unit="",
-                low=min(SIGMA_RANGE[0], scenario.routing.sigma),
-                high=max(SIGMA_RANGE[1], scenario.routing.sigma),
-                source="DeepSeek-V3/R1 on mixed traffic: load histogram, top-32 share and maximum over mean agree on "
-                "0.7; 0.5 for pooled domains, 0.9 to 1.1 for a single one",
-                date="2026",
-                kind="fitted",
-                moves_tpot=moves.get("tpot_s"),
-                moves_cost=moves.get("usd_per_million_output_tokens"),
+            _of_routing(
+                SIGMA,
+                "Load skew between the experts of a layer, standard deviation of ln(load)",
+                "",
+                scenario.routing.sigma,
+                SIGMA_RANGE,
+                "DeepSeek-V3/R1 on mixed traffic: load histogram, top-32 share and maximum over mean agree on 0.7; 0.5 "
+                "for pooled domains, 0.9 to 1.1 for a single one",
+                spread,
             )
         )
     if scenario.routing.source == "generated" and found.policy.ordered:
-        moves = spread.moves.get(LOCALITY, {})
         rows.append(
-            Assumption(
-                path=LOCALITY,
-                label="Locality: probability that a choice repeats one of an earlier token of its request",
-                value=scenario.routing.locality,
-                unit="probability",
-                low=min(LOCALITY_RANGE[0], scenario.routing.locality),
-                high=max(LOCALITY_RANGE[1], scenario.routing.locality),
-                source="0.55 gives the overlap of nearby tokens of DeepSeek-V2-Lite (ESFT law task), gpt-oss-20b and "
-                "about that of Mixtral-8x7B, and LRU hit rates within 0.08 of those published for DeepSeek-V4-Flash; "
-                "some models have hardly any",
-                date="2026",
-                kind="fitted",
-                moves_tpot=moves.get("tpot_s"),
-                moves_cost=moves.get("usd_per_million_output_tokens"),
+            _of_routing(
+                LOCALITY,
+                "Locality: probability that a choice repeats one of an earlier token of its request",
+                "probability",
+                scenario.routing.locality,
+                LOCALITY_RANGE,
+                "0.55 gives the overlap of nearby tokens of DeepSeek-V2-Lite (ESFT law task), gpt-oss-20b and about "
+                "that of Mixtral-8x7B, and LRU hit rates within 0.08 of those published for DeepSeek-V4-Flash; some "
+                "models have hardly any",
+                spread,
             )
         )
     if scenario.workload.draft_tokens:
@@ -137,3 +127,23 @@ def _of_the_engine(found: Evaluation, spread: Ranges) -> list[Assumption]:
             )
         )
     return rows
+
+
+def _of_routing(
+    path: str, label: str, unit: str, value: float, usual: Interval, source: str, spread: Ranges
+) -> Assumption:
+    """A figure of the routing generator, its usual range widened to what the scenario says."""
+    moves = spread.moves.get(path, {})
+    return Assumption(
+        path=path,
+        label=label,
+        value=value,
+        unit=unit,
+        low=min(usual[0], value),
+        high=max(usual[1], value),
+        source=source,
+        date="2026",
+        kind="fitted",
+        moves_tpot=moves.get("tpot_s"),
+        moves_cost=moves.get("usd_per_million_output_tokens"),
+    )

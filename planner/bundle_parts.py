@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from planner import calibration, loss_tables, measured_machines, time_tables
 from planner.errors import PlanError
+from planner.keeper import DIGEST
 from planner.loss_table import BITS, MAX_EXPERTS, MAX_LAYERS, LossTable, Provenance
 from planner.measured_machine import parse as parse_machine
 from planner.routing.trace import traces
@@ -25,7 +25,6 @@ from planner.scenario import Scenario
 from planner.time_table_io import digest as time_digest
 from planner.time_table_io import parse_table, table_bytes
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _SHORT = 12
 
@@ -161,7 +160,7 @@ def references(scenario: Scenario) -> Iterable[tuple[str, str]]:
         ("machines", scenario.system.measured),
     )
     for kind, name in named:
-        if isinstance(name, str) and _DIGEST.fullmatch(name):
+        if isinstance(name, str) and DIGEST.fullmatch(name):
             yield kind, name
     if scenario.routing.trace is not None:
         yield "traces", scenario.routing.trace

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -19,15 +18,12 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hardware import Figure, path_schema
-from planner.data_folder import folder
 from planner.errors import PlanError, unknown
-from planner.fields.sentences import shown
+from planner.keeper import Keeper
 
 SHIPPED = Path(__file__).parent / "data" / "calibration.json"
 GENERIC = "generic"
-FOLDER, SUFFIX = "calibrations", ".json"
 LARGEST_BYTES = 4_000_000
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -110,70 +106,26 @@ def shipped() -> Calibration:
     return parse(SHIPPED.read_bytes(), SHIPPED.name)
 
 
-def directory() -> Path:
-    """Where a person's calibrations are kept; made when the first one is."""
-    return folder(FOLDER)
-
-
-def register(calibration: Calibration) -> str:
-    """Keep a calibration and return its digest; keeping it again does nothing. Raises PlanError."""
-    from planner.loss_table_io import write_whole
-
-    parse(calibration.text(), "the calibration")
-    path = directory() / f"{calibration.digest}{SUFFIX}"
-    if not path.is_file():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise PlanError(
-                f"The folder for calibrations, {shown(str(path.parent))}, cannot be made: {error.strerror or error}."
-            ) from None
-        write_whole(path, calibration.text().encode())
-    return calibration.digest
-
-
-def known() -> dict[str, Calibration]:
-    """Calibrations that this machine has, by digest; damaged ones are left out."""
-    found = {}
-    try:
-        paths = sorted(p for p in directory().iterdir() if p.suffix == SUFFIX)
-    except OSError:
-        return {}
-    for path in paths:
-        digest = path.name.removesuffix(SUFFIX)
-        if _DIGEST.fullmatch(digest):
-            try:
-                found[digest] = get(digest)
-            except PlanError:
-                continue
-    return found
+_CALIBRATIONS = Keeper[Calibration](
+    folder="calibrations",
+    suffix=".json",
+    plural="calibrations",
+    subject="system.calibration",
+    option="system.calibration",
+    accepted="the 64 hexadecimal digits of a kept calibration's digest, which calibrate prints, or nothing for the "
+    "shipped one",
+    again="make it again from its runs (calibrate)",
+    largest_bytes=LARGEST_BYTES,
+    read=lambda data: parse(data, "the kept file"),
+    write=lambda calibration: calibration.text().encode(),
+    digest=lambda calibration: calibration.digest,
+)
+directory, register, known = _CALIBRATIONS.directory, _CALIBRATIONS.register, _CALIBRATIONS.sound
 
 
 def get(name: str | None) -> Calibration:
     """The shipped calibration for None, else the kept one with this digest. Raises PlanError."""
-    if name is None:
-        return shipped()
-    if not _DIGEST.fullmatch(name):
-        raise PlanError(
-            f"system.calibration is {shown(name)}; it takes the 64 hexadecimal digits of a kept calibration's digest, "
-            "as `calibrate` prints it, or nothing for the shipped one."
-        )
-    path = directory() / f"{name}{SUFFIX}"
-    try:
-        stamp = path.stat()
-    except OSError:
-        raise PlanError(
-            f"system.calibration {name[:12]}... is not on this machine; make it again from its runs (calibrate)."
-        ) from None
-    return _kept(path, name, stamp.st_mtime_ns)
-
-
-@lru_cache(maxsize=32)
-def _kept(path: Path, digest: str, stamp: int) -> Calibration:
-    found = parse(path.read_bytes(), f"calibration {digest[:12]}")
-    if found.digest != digest:
-        raise PlanError(f"system.calibration {digest[:12]}... was changed on disk; make it again (calibrate).")
-    return found
+    return shipped() if name is None else _CALIBRATIONS.get(name)
 
 
 def engines() -> tuple[str, ...]:

@@ -6,136 +6,57 @@ CSV: columns ``layer, expert, bits, loss`` in any order, after optional lines th
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-import os
-import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from planner.fields.sentences import nearest, shown
+from planner.csv_tables import CsvTable, Kind
+from planner.fields.sentences import shown
+from planner.files import read_limited, write_whole
 from planner.loss_table import BITS, COLUMNS, LossTable, LossTableError, Provenance, table_from_rows
 
-MAX_FILE_BYTES = 64_000_000
-MAX_ROWS = 2_000_000
 KEY = "tierline-loss-table"
 SUFFIXES = (".csv", ".parquet")
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """layer, expert, bits (int64) and loss (float64), one entry per row"""
 _PARQUET_MAGIC = b"PAR1"
-_LONGEST_HEADER = 200_000
 _FAR = 10**9
+KIND = Kind(
+    what="loss table",
+    columns=COLUMNS,
+    key=KEY,
+    error=LossTableError,
+    most_bytes=64_000_000,
+    most_rows=2_000_000,
+    longest_header=200_000,
+    not_text="is neither CSV in UTF-8 nor Parquet",
+)
 
 
 def read_table(path: str | Path) -> LossTable:
     """The table in a CSV or Parquet file. Raises LossTableError with one sentence."""
-    name = Path(path).name
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        raise LossTableError(f"There is no loss table file {shown(name)}.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not valid"
-        raise LossTableError(f"The loss table file {shown(name)} cannot be read: {reason}.") from None
-    return parse_table(data, name)
+    return parse_table(read_limited(path, KIND.most_bytes, "loss table file", LossTableError), Path(path).name)
 
 
 def parse_table(data: bytes, name: str = "the uploaded file") -> LossTable:
     """The table in the bytes of a CSV or Parquet file (told apart by content). ``name`` is only shown."""
-    if len(data) > MAX_FILE_BYTES:
-        raise LossTableError(
-            f"The loss table {shown(name)} is larger than {MAX_FILE_BYTES / 1e6:.0f} MB, the most that is accepted."
-        )
-    if data[:4] == _PARQUET_MAGIC:
-        columns, kept = _parquet(data, name)
-    else:
-        columns, kept = _csv(data, name)
+    KIND.check_size(data, name)
+    columns, kept = _parquet(data, name) if data[:4] == _PARQUET_MAGIC else _csv(data, name)
     provenance = Provenance.from_dict(kept, otherwise="imported; the file does not say where its losses come from")
     return table_from_rows(*columns, kept.get("surrogate") is True, provenance)
 
 
 # --- CSV -----------------------------------------------------------------------------------------------------------
 def _csv(data: bytes, name: str) -> tuple[Columns, dict[str, Any]]:
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise LossTableError(f"{shown(name)} is neither CSV in UTF-8 nor Parquet.") from None
-    lines = io.StringIO(text, newline="")
-    kept: dict[str, Any] = {}
-    skipped = 0
-    start = 0
-    for line in lines:
-        if line.startswith("#"):
-            kept = kept or _kept_in(line)
-        elif line.strip():
-            break
-        skipped += 1
-        start += len(line)
-    lines.seek(start)
-    reader = csv.reader(lines, strict=True)
-    found: list[list[str]] = []
-    try:
-        header = [cell.strip() for cell in next(reader, [])]
-        order = _order(header, name)
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise LossTableError(
-                    f"Line {skipped + reader.line_num:,} of {shown(name)} has {len(row)} values; the header names "
-                    f"{len(header)} columns."
-                )
-            found.append(row)
-            if len(found) > MAX_ROWS:
-                raise LossTableError(f"{shown(name)} has more than {MAX_ROWS:,} rows, the most that is accepted.")
-    except csv.Error as error:
-        raise LossTableError(f"Line {skipped + reader.line_num:,} of {shown(name)} is not CSV: {error}.") from None
-    by_name = [[row[i] for row in found] for i in order]
+    table = CsvTable(KIND, data, name)
+    rows = [row for _, row in table]
+    by_name = [[row[table.order[column]] for row in rows] for column in COLUMNS]
     layer, expert, bits = (_whole(by_name[i], COLUMNS[i]) for i in range(3))
-    return (layer, expert, bits, _real(by_name[3])), kept
-
-
-def _kept_in(line: str) -> dict[str, Any]:
-    """The provenance in a comment line of a CSV; most comments have none."""
-    text = line.lstrip("# ")
-    return _kept(text.removeprefix(f"{KEY}:")) if text.startswith(f"{KEY}:") else {}
-
-
-def _kept(text: str) -> dict[str, Any]:
-    """The provenance of a file; anything that is not a small JSON object says nothing."""
-    if len(text) > _LONGEST_HEADER:
-        return {}
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _order(header: Sequence[str], name: str) -> list[int]:
-    """Position of layer, expert, bits and loss."""
-    for column in header:
-        if column not in COLUMNS:
-            close = nearest(column, COLUMNS)
-            hint = f"; the nearest is {close[0]}" if close else ""
-            raise LossTableError(
-                f"{shown(name)} has the column {shown(column)}; the columns of a loss table are {', '.join(COLUMNS)}, "
-                f"separated by commas{hint}."
-            )
-        if header.count(column) > 1:
-            raise LossTableError(f"{shown(name)} has the column {column} twice.")
-    missing = [column for column in COLUMNS if column not in header]
-    if missing:
-        raise LossTableError(
-            f"{shown(name)} lacks the column {missing[0]}; the columns of a loss table are {', '.join(COLUMNS)}."
-        )
-    return [header.index(column) for column in COLUMNS]
+    return (layer, expert, bits, _real(by_name[3])), table.kept
 
 
 def _real(cells: Sequence[str]) -> np.ndarray:
@@ -175,14 +96,13 @@ def _parquet(data: bytes, name: str) -> tuple[Columns, dict[str, Any]]:
     try:
         file = pyarrow.parquet.ParquetFile(io.BytesIO(data))
         schema, metadata = file.schema_arrow, file.metadata
-        order = _order(schema.names, name)
-        if metadata.num_rows > MAX_ROWS:
-            raise LossTableError(f"{shown(name)} has more than {MAX_ROWS:,} rows, the most that is accepted.")
+        order = KIND.order(schema.names, name)
+        KIND.check_rows(metadata.num_rows, name)
         unpacked = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-        if unpacked > 4 * MAX_FILE_BYTES:
+        if unpacked > 4 * KIND.most_bytes:
             raise LossTableError(f"{shown(name)} unpacks to {unpacked / 1e6:,.0f} MB, more than is accepted.")
-        for column, index in zip(COLUMNS, order, strict=True):
-            kind = schema.types[index]
+        for column in COLUMNS:
+            kind = schema.types[order[column]]
             if not (pyarrow.types.is_integer(kind) or (column == "loss" and pyarrow.types.is_floating(kind))):
                 wanted = "numbers are" if column == "loss" else "whole numbers are"
                 raise LossTableError(f"The column {column} of {shown(name)} is of type {kind}; {wanted} accepted.")
@@ -201,7 +121,7 @@ def _parquet(data: bytes, name: str) -> tuple[Columns, dict[str, Any]]:
         reason = " ".join(str(error).split())[:120]
         raise LossTableError(f"{shown(name)} is not a Parquet file that can be read: {reason}.") from None
     stated = (schema.metadata or {}).get(KEY.encode(), b"")
-    return (layer, expert, bits, loss), _kept(stated.decode(errors="replace")) if stated else {}
+    return (layer, expert, bits, loss), KIND.kept(stated.decode(errors="replace")) if stated else {}
 
 
 # --- out -----------------------------------------------------------------------------------------------------------
@@ -255,22 +175,4 @@ def kind_of(path: str | Path) -> str:
 
 def write_table(table: LossTable, path: str | Path) -> None:
     """Write a CSV or Parquet file by its name, whole or not at all."""
-    write_whole(path, table_bytes(table, kind_of(path)))
-
-
-def write_whole(path: str | Path, data: bytes) -> None:
-    """Write beside the file, to the disk, then rename: a reader finds the old file or the new one."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.part")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not valid"
-        raise LossTableError(f"The file {shown(target.name)} cannot be written: {reason}.") from None
-    finally:
-        with suppress(OSError, ValueError):
-            temporary.unlink(missing_ok=True)
+    write_whole(path, table_bytes(table, kind_of(path)), LossTableError)

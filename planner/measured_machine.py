@@ -19,6 +19,7 @@ from hardware import Figure, find_device, path_schema
 from hardware.parts import KINDS as PART_KINDS
 from planner.errors import PlanError, unknown
 from planner.fields.sentences import shown
+from planner.files import read_limited
 from planner.probe.recording import Recording
 
 LARGEST_BYTES = 2_000_000
@@ -126,13 +127,4 @@ def parse(data: bytes, where: str) -> MeasuredMachine:
 
 def read(path: str | Path) -> MeasuredMachine:
     """Read a file. Raises PlanError, one sentence."""
-    name = Path(path).name or str(path)
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST_BYTES + 1)
-    except FileNotFoundError:
-        raise PlanError(f"There is no file {shown(name)}.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not valid"
-        raise PlanError(f"The file {shown(name)} cannot be read: {reason}.") from None
-    return parse(data, f"The file {shown(name)}")
+    return parse(read_limited(path, LARGEST_BYTES), f"The file {shown(Path(path).name or str(path))}")

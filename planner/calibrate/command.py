@@ -27,8 +27,9 @@ from planner.cli.configs import shown_file
 from planner.cli.output import json_text
 from planner.cli.parsing import CommandParser
 from planner.fields.sentences import nearest, one_of, shown
+from planner.files import write_whole
 from planner.loss_table import BITS, LossTable, Provenance, falling
-from planner.loss_table_io import kind_of, rows_bytes, write_whole
+from planner.loss_table_io import kind_of, rows_bytes
 
 COMMAND = "calibrate-losses"
 _MANY = 100_000

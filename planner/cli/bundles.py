@@ -40,7 +40,7 @@ def _export(command: str, arguments: list[str]) -> str:
     options = parser.read(arguments)
 
     from planner.bundle import write
-    from planner.loss_table_io import write_whole
+    from planner.files import write_whole
 
     content = _from_file(options.what, options.name) if _is_file(options.what) else _from_library(options.what)
     data = write(content)

@@ -22,7 +22,7 @@ def run(command: str, arguments: list[str]) -> str:
     options = parser.read(arguments)
 
     from planner import calibration
-    from planner.loss_table_io import write_whole
+    from planner.files import write_whole
     from validation.measured.own import from_lines
     from validation.measured.reading import read_file
 

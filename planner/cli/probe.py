@@ -33,7 +33,7 @@ def _probe(command: str, arguments: list[str]) -> str:
     if options.out is not None:
         _check_target(options.out)
 
-    from planner.loss_table_io import write_whole
+    from planner.files import write_whole
     from planner.probe.run import load_torch, measured_machine, record
 
     machine = measured_machine(record(options.quick, _say, load_torch()))

@@ -377,7 +377,7 @@ def test_activations_that_move_no_output_give_no_loss_of_zero(size: float) -> No
 # --- whole or not at all ---------------------------------------------------------------------------------------------
 KILLED = """
 import os, signal, sys
-import planner.loss_table_io as io
+import planner.files as io
 def dies(*arguments, **named):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(io.os, sys.argv[1], dies)

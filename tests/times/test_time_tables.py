@@ -20,7 +20,7 @@ from planner.evaluate import evaluate
 from planner.policies.trimoe_times import cpu_floor_s, default_table, gpu_floor_s, on_cpu, on_gpu
 from planner.scenario import Scenario
 from planner.time_table import Curve, TimeTable, TimeTableError
-from planner.time_table_io import MAX_FILE_BYTES, digest, parse_table, read_table, table_bytes, write_table
+from planner.time_table_io import KIND, digest, parse_table, read_table, table_bytes, write_table
 from tests.policies.policy_cases import case, every_layer, tiny
 
 
@@ -90,7 +90,7 @@ HEADER = b"device,tokens,seconds\n"
         (b"device,format,tokens,seconds\ncpu,bf17,1,1\n", 'the format "bf17".*the nearest is bf16'),
         (b"\xff\xfe\x00", "is not CSV in UTF-8"),
         (b"\x80\x04pickle", "is not CSV in UTF-8"),
-        (b"x" * (MAX_FILE_BYTES + 1), "is larger than 8 MB"),
+        (b"x" * (KIND.most_bytes + 1), "is larger than 8 MB"),
         (HEADER + b"cpu,1,1\n" * 200_001, "more than 200,000 rows"),
     ],
 )
