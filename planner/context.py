@@ -16,8 +16,9 @@ from hardware.system import NO_FIGURES
 from models import Architecture, LayerWork, formats
 from planner import measured_machines
 from planner.calibration import calibrated_figures
+from planner.devices import Machine
 from planner.errors import PlanError, unknown
-from planner.machine import Machine, machine
+from planner.machine import machine
 from planner.physics.operation import Array
 from planner.scenario import Scenario, Workload
 

@@ -16,8 +16,8 @@ from planner import economics as economics_module
 from planner import energy as energy_module
 from planner.activity import Activity, Mix
 from planner.context import CHUNK_TOKENS, Context, machine_parts, resolve
+from planner.devices import Figures
 from planner.energy import Consumption
-from planner.machine import Figures
 from planner.parallel import replicas_at_work
 from planner.physics.memory import fits
 from planner.policies import check_options, get

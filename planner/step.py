@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.machine import Machine
+from planner.devices import Machine
 from planner.physics.operation import Array, Phase, phase_times
 from planner.result import Bound, Domain, Lane, PartId, Step, StepPart
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from planner.context import Context, resolve
 from planner.deal import deal
+from planner.devices import Dram, Gpu, Ndp
 from planner.errors import PlanError
 from planner.layout.assign import predicted_makespan_s, schedule
 from planner.layout.classes import classes
@@ -25,7 +26,6 @@ from planner.layout.records import Series, Simulation, SimulationOptions, Utilis
 from planner.layout.state import IDLE, REBALANCE, Sizes, begin
 from planner.layout.tasks import Moved, Rates, empty_moved, run_tasks
 from planner.layout.worth import charge_s, keep, layout_after, new_tasks
-from planner.machine import Dram, Gpu, Ndp
 from planner.physics.operation import Array, phase_times
 from planner.policies import check_options, get
 from planner.policies.base import Placed, Prepared

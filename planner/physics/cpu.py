@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planner.machine import Cpu
+from planner.devices import Cpu
 from planner.physics.operation import Array
 
 

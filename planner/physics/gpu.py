@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planner.machine import Gpu
+from planner.devices import Gpu
 from planner.physics.operation import Array
 
 TILE_ROWS = 16.0  # rows of the smallest tensor-core tile (mma.m16n8k16): fewer rows cost as much

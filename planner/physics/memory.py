@@ -10,7 +10,7 @@ import numpy as np
 
 import models
 from planner.context import Context
-from planner.machine import Machine
+from planner.devices import Machine
 from planner.parallel import Layout, attention_ranks, fullest_stage
 from planner.physics.operation import Array
 from planner.result import MemoryItem, MemoryTier

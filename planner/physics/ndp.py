@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from planner.devices import Ndp
 from planner.errors import PlanError
-from planner.machine import Ndp
 from planner.physics.operation import Array
 
 ROW_MAPPINGS = ("gemv", "padded", "scaled")

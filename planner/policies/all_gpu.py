@@ -12,7 +12,7 @@ from planner.context import Context
 from planner.eplb import Slots, balanced, imbalance, in_order, per_rank, tokens_of
 from planner.errors import PlanError
 from planner.parallel import Layout, gpu_layout, passes_per_step, pipeline_factor, replicas_at_work, sequences_per_pass
-from planner.physics import attention, collective, experts
+from planner.physics import attention, collective, experts, transfers
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, spread
 from planner.physics.memory import Ledger, gpu_tier
@@ -232,7 +232,7 @@ class AllGpu(Policy):
         overlap = bool(ctx.option("overlap_batches", False))
         lane: Lane = "network" if overlap else "gpu"
         if not layout.expert:
-            attention.add_collective(ctx, run, phase, whole * (moe + dense), layout.tensor)
+            transfers.add_collective(ctx, run, phase, whole * (moe + dense), layout.tensor)
             return
         # Dispatch and combine, each once; with sliced attention the tokens are on every rank already.
         copies = collective.distinct_ranks(ctx.top_k, layout.tensor)
@@ -251,16 +251,16 @@ class AllGpu(Policy):
             across = collective.all_to_all_bytes(per_rank, collective.distinct_ranks(ctx.top_k, nodes), both, nodes)
             inside = collective.all_to_all_bytes(per_rank, copies, both, gpu.per_node)
             for place in places:
-                attention.add_two_level(
+                transfers.add_two_level(
                     ctx, run, place, share * across * moe, share * inside * moe, layout.tensor, lane
                 )
-                attention.add_collective(ctx, run, place, share * whole * dense, layout.tensor, lane)
+                transfers.add_collective(ctx, run, place, share * whole * dense, layout.tensor, lane)
             return
         sent = collective.all_to_all_bytes(per_rank, copies, both, layout.tensor)
         if not layout.attention_data:
             sent += collective.all_gather_bytes(rows.tokens * token_bytes, layout.tensor)
         for place in places:
-            attention.add_collective(ctx, run, place, share * (sent * moe + whole * dense), layout.tensor, lane)
+            transfers.add_collective(ctx, run, place, share * (sent * moe + whole * dense), layout.tensor, lane)
 
     @staticmethod
     def _stage_links(ctx: Context, run: Pass, rows: Rows, layout: Layout) -> None:

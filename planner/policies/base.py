@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.context import Context, Width
+from planner.devices import Machine
 from planner.errors import PlanError
-from planner.machine import Machine
 from planner.parallel import Layout, node_layout, passes_per_step, sequences_per_pass
 from planner.physics import attention
 from planner.physics.experts import Counts, Stored

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from planner.context import Context, Width
 from planner.parallel import Layout, replicas_at_work, sequences_per_pass
-from planner.physics import attention, experts
+from planner.physics import attention, experts, transfers
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, Stored, spread
 from planner.physics.memory import Ledger, host_tier
@@ -197,7 +197,7 @@ class CachePolicy(Policy):
         kv, device = ("gpu", "gpu") if rows.prefill else (ready.kv_location, ready.attention_device)
         attention.add_attention(ctx, run, rows, layout, kv, device)
         if fetched.any():
-            attention.add_host_to_gpu(ctx, run, attention_phase(run), "link", spread(ctx, fetched))
+            transfers.add_host_to_gpu(ctx, run, attention_phase(run), "link", spread(ctx, fetched))
         phase = run.phase("experts, cached and on demand")
         add_dense_side(ctx, run, phase, rows, layout)
         seconds = add_on_gpu(ctx, run, phase, placed, counts, counts > 0, layout)
@@ -275,7 +275,7 @@ def add_expert_collective(ctx: Context, run: Pass, phase: Phase, counts: Counts,
     """All-reduce of the routed output over the GPUs that share each expert, once per layer."""
     if layout.tensor > 1:
         message = np.asarray(ctx.work.is_moe, float) * counts_rows(counts, ctx) * ctx.hidden_bytes
-        attention.add_collective(ctx, run, phase, message * 2.0 * (layout.tensor - 1) / layout.tensor, layout.tensor)
+        transfers.add_collective(ctx, run, phase, message * 2.0 * (layout.tensor - 1) / layout.tensor, layout.tensor)
 
 
 def add_fetched(
@@ -288,7 +288,7 @@ def add_fetched(
 ) -> None:
     """Missing experts cross to the GPU on demand; then the compute of the last one, which nothing is left to hide."""
     moved = (missing * stored_bytes).sum(axis=2)
-    attention.add_host_to_gpu(ctx, run, phase, "link", spread(ctx, moved))
+    transfers.add_host_to_gpu(ctx, run, phase, "link", spread(ctx, moved))
     last = np.where(missing, seconds, np.inf).min(axis=2)
     phase.add("link", "routed_gpu", "hbm", spread(ctx, np.where(np.isfinite(last), last, 0.0)))
 
@@ -311,4 +311,4 @@ def add_on_cpu(
     run.flows.dram_bytes += moved
     handed = mask.any(axis=2).mean(axis=0)  # share of the passes in which a layer hands work over
     sent = spread(ctx, handed[None] * rows.tokens * ctx.hidden_bytes)[0]
-    attention.add_round_trip(ctx, run, phase, "cpu", sent)
+    transfers.add_round_trip(ctx, run, phase, "cpu", sent)

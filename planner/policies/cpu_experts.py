@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from planner.context import Context
 from planner.errors import PlanError
 from planner.parallel import Layout, replicas_at_work
-from planner.physics import attention, experts
+from planner.physics import attention, experts, transfers
 from planner.physics.experts import Counts, spread
 from planner.physics.memory import Ledger, host_tier
 from planner.physics.operation import Array, Phase
@@ -165,7 +165,7 @@ class CpuExperts(Policy):
         add_dense_side(ctx, run, phase, rows, layout)
         add_residents(ctx, run, phase, counts, placed.resident, layout)
         sent = rows.tokens * ctx.hidden_bytes * np.asarray(ctx.work.is_moe, float)
-        attention.add_round_trip(ctx, run, phase, "cpu", sent)
+        transfers.add_round_trip(ctx, run, phase, "cpu", sent)
         deferred, on_cpu = int(ctx.option("deferred_experts", 0)), np.broadcast_to(~placed.resident, counts.shape)
         if deferred and not rows.prefill:
             add_deferred_cpu(ctx, run, phase, placed, counts, on_cpu, _late_share(ctx, counts))

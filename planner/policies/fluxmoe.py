@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from planner.context import Context
 from planner.parallel import Layout, passes_per_step, replicas_at_work, sequences_per_pass
-from planner.physics import attention
+from planner.physics import attention, transfers
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, Stored, spread
 from planner.physics.memory import Ledger, host_tier
@@ -213,7 +213,7 @@ class FluxMoe(Policy):
         add_expert_collective(ctx, run, phase, counts, layout)
         outside = placed.tier == TIER_CODE["streamed"]
         moved: NDArray[np.float64] = np.where(outside, placed.stored.bytes, 0.0).sum(axis=1)[None] * share
-        attention.add_host_to_gpu(ctx, run, phase, "link", spread(ctx, moved))
+        transfers.add_host_to_gpu(ctx, run, phase, "link", spread(ctx, moved))
         inside = (~outside & ~placed.resident).sum(axis=1)[None] * share
         self._decompress(ctx, run, phase, spread(ctx, inside * (2.0 - self.saving(ctx)) * width.expert_bytes), layout)
         attention.add_head(ctx, run, rows, layout)

@@ -27,7 +27,7 @@ from planner.cache_kernel import simulate, starting
 from planner.context import Context, Width
 from planner.errors import PlanError
 from planner.parallel import Layout, replicas_at_work
-from planner.physics import attention
+from planner.physics import attention, transfers
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, Stored, spread
 from planner.physics.memory import Ledger, host_tier
@@ -231,7 +231,7 @@ class Hobbit(CachePolicy):
         moved = (missing_high * hot.expert_bytes + missing_low * placed.stored.bytes).sum(axis=2)
         foreseen, later = self._foreseen(ctx, run, moved)
         if not on_cpu and foreseen.any():
-            attention.add_host_to_gpu(ctx, run, attention_phase(run), "link", foreseen)
+            transfers.add_host_to_gpu(ctx, run, attention_phase(run), "link", foreseen)
         phase = run.phase("experts in two precisions")
         add_dense_side(ctx, run, phase, rows, layout)
         seconds = add_form_on_gpu(ctx, run, phase, counts, gpu_high, hot.expert_bytes, hot.format, layout)
@@ -249,7 +249,7 @@ class Hobbit(CachePolicy):
             )
             add_on_cpu(ctx, run, phase, rows, form, counts, missing)
         else:
-            attention.add_host_to_gpu(ctx, run, phase, "link", later)
+            transfers.add_host_to_gpu(ctx, run, phase, "link", later)
             last = np.where(missing, seconds, np.inf).min(axis=2)
             phase.add("link", "routed_gpu", "hbm", spread(ctx, np.where(np.isfinite(last), last, 0.0)))
         attention.add_head(ctx, run, rows, layout)

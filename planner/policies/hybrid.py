@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.context import Context
-from planner.machine import log2
 from planner.parallel import Layout
-from planner.physics import attention, collective, experts
+from planner.physics import attention, collective, experts, transfers
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, Stored, spread
 from planner.physics.memory import Tier, gpu_tier
@@ -59,7 +59,7 @@ def add_residents(
     experts.count_gpu(ctx, run.flows, counts, resident, width.expert_bytes, width.format)
     if layout.tensor > 1:
         message = np.asarray(ctx.work.is_moe, float) * counts_rows(counts, ctx) * ctx.hidden_bytes
-        attention.add_collective(ctx, run, phase, message * 2.0 * (layout.tensor - 1) / layout.tensor, layout.tensor)
+        transfers.add_collective(ctx, run, phase, message * 2.0 * (layout.tensor - 1) / layout.tensor, layout.tensor)
 
 
 def counts_rows(counts: Counts, ctx: Context) -> float:
@@ -131,7 +131,7 @@ def add_streamed(
     if source == "cxl_ndp":
         add_cxl_to_gpu(ctx, run, phase, crossing)
     else:
-        attention.add_host_to_gpu(ctx, run, phase, "link", crossing)
+        transfers.add_host_to_gpu(ctx, run, phase, "link", crossing)
     pairs, read = experts.tokens_and_bytes(counts, ~resident, stored.bytes)
     gpu = ctx.machine.gpu
     assert gpu is not None
@@ -164,7 +164,7 @@ def add_dense_side(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: La
     dense = (np.asarray(ctx.work.dense_parameters) > 0) & ~ctx.work.is_moe  # MoE layers reduce with their experts
     if layout.tensor > 1 and dense.any():
         sent = collective.all_reduce_bytes(rows.tokens * ctx.hidden_bytes, layout.tensor)
-        attention.add_collective(ctx, run, phase, sent * np.asarray(dense, float), layout.tensor)
+        transfers.add_collective(ctx, run, phase, sent * np.asarray(dense, float), layout.tensor)
 
 
 def host_experts(ctx: Context, tier: Tier, stored_bytes: float, copies: int, duplicated_share: float = 0.0) -> None:
@@ -182,5 +182,5 @@ def sync_s(ctx: Context) -> float:
     cpu, gpu = ctx.machine.cpu, ctx.machine.gpu
     if cpu is None or gpu is None:
         return 0.0
-    launch = gpu.layer_launch_s + gpu.layer_launch_tp_s * log2(gpu.per_node)
+    launch = gpu.layer_launch_s + gpu.layer_launch_tp_s * math.log2(gpu.per_node)
     return max(0.0, cpu.layer_sync_s - launch)

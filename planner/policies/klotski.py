@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from planner.context import Context
 from planner.errors import PlanError
 from planner.parallel import Layout, replicas_at_work
-from planner.physics import attention, experts
+from planner.physics import attention, experts, transfers
 from planner.physics.experts import spread
 from planner.physics.memory import Ledger, host_tier, kv_bytes_per_sequence
 from planner.physics.operation import Phase, phase_times
@@ -277,13 +277,13 @@ class Klotski(Policy):
         ahead_bytes = spread(ctx, ahead) + streamed
         room = idle_link_s(first) * ctx.machine.host_to_gpus_bytes_per_s
         early = np.minimum(ahead_bytes, room)
-        attention.add_host_to_gpu(ctx, run, rest, "link", early)
+        transfers.add_host_to_gpu(ctx, run, rest, "link", early)
         # From the first gate on, the other batches and the experts run beside the rest of the transfers.
         beside = run.phase("other batches and experts beside transfers")
         if n > 1:
             for piece in first.pieces:
                 beside.add(piece.lane, piece.part, piece.resource, piece.seconds * (n - 1))
-        attention.add_host_to_gpu(ctx, run, beside, "link", ahead_bytes - early + spread(ctx, needed.sum(axis=2)))
+        transfers.add_host_to_gpu(ctx, run, beside, "link", ahead_bytes - early + spread(ctx, needed.sum(axis=2)))
         self._experts(ctx, run, placed, routing, rows, layout)
         attention.add_head(ctx, run, rows, layout)
         attention.add_overhead(ctx, run, rows, layout)
@@ -311,7 +311,7 @@ class Klotski(Policy):
         phase = run.phases[-1]
         # The prompts of the group hide transfers as decode batches do: one phase, the longer side.
         moved = ((counts > 0) & ~placed.resident) * placed.stored.bytes
-        attention.add_host_to_gpu(
+        transfers.add_host_to_gpu(
             ctx, run, phase, "link", spread(ctx, moved.sum(axis=2)) + self._streamed_attention_bytes(ctx)[None]
         )
         self._experts(ctx, run, placed, routing, rows, ready.layout)

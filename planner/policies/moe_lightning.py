@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from planner.context import Context
 from planner.errors import PlanError
 from planner.parallel import Layout, passes_per_step, replicas_at_work, sequences_per_pass
-from planner.physics import attention
+from planner.physics import attention, transfers
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, Stored, spread
 from planner.physics.memory import Ledger, fits, host_tier, kv_bytes_per_sequence
@@ -244,7 +244,7 @@ class MoeLightning(Policy):
         phase = attention_phase(run)
         if shipped and ready.kv_share < 1.0:
             crossing = (rows.kv_read_bytes + 2.0 * rows.state_bytes) * (1.0 - ready.kv_share)
-            attention.add_host_to_gpu(ctx, run, phase, "attention", crossing)
+            transfers.add_host_to_gpu(ctx, run, phase, "attention", crossing)
         on_cpu = ready.ffn == "cpu"
         filled = min(1.0, (number - 1) / AHEAD) if ready.attention_device == "cpu" or on_cpu else 1.0
         self._layer(ctx, run, placed, counts, rows, layout, None if on_cpu else 1.0 / number, filled)
@@ -277,8 +277,8 @@ class MoeLightning(Policy):
         early = np.minimum(crossing, room) if filled < 1.0 else np.zeros_like(crossing)
         self._experts(ctx, run, phase, placed, counts, rows, layout, on_gpu=share is not None)
         if share is not None:
-            attention.add_host_to_gpu(ctx, run, phase, "link", crossing - early)
-            attention.add_host_to_gpu(ctx, run, first, "link", early)
+            transfers.add_host_to_gpu(ctx, run, phase, "link", crossing - early)
+            transfers.add_host_to_gpu(ctx, run, first, "link", early)
         for part in (first, phase):
             together.pieces += [replace(p, seconds=p.seconds * filled) for p in part.pieces]
             part.pieces = [replace(p, seconds=p.seconds * (1.0 - filled)) for p in part.pieces] if filled < 1.0 else []

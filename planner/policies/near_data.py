@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from models import formats
 from planner.context import Context, Width
 from planner.deal import deal
+from planner.devices import Ndp
 from planner.errors import PlanError
-from planner.machine import Ndp
-from planner.physics import attention, collective, experts
+from planner.physics import attention, collective, experts, transfers
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, Stored, spread
 from planner.physics.operation import Array, Phase
@@ -196,7 +196,7 @@ def _add_activations(
     phase.add("ndp", "link", "link", spread(ctx, 2.0 * moved / rate))
     # Results share the link with the experts that are moved the same way meanwhile.
     phase.add("cxl_link" if kind == "cxl_ndp" else "link", "link", "link", spread(ctx, moved / rate))
-    attention.add_latency(run, spread(ctx, commands))
+    transfers.add_latency(run, spread(ctx, commands))
 
 
 def channel_s(ctx: Context, values_bytes: Array, home: NDArray[np.int16]) -> Array:
@@ -236,7 +236,7 @@ def add_moved(
         add_cxl_to_gpu(ctx, run, phase, crossing)
         lane = "cxl_link"
     else:
-        attention.add_host_to_gpu(ctx, run, phase, "link", crossing)
+        transfers.add_host_to_gpu(ctx, run, phase, "link", crossing)
         lane = "link"
         if home is not None:
             over_pcie = leaving.sum(axis=2) / ctx.machine.host_to_gpus_bytes_per_s

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from planner.context import Context, Width
 from planner.parallel import Layout
-from planner.physics import attention, experts
+from planner.physics import attention, experts, transfers
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, Stored, spread
 from planner.physics.operation import Array, Phase, phase_times
@@ -115,7 +115,7 @@ def add_in_hbm(
         experts.count_gpu(ctx, run.flows, counts, chosen, stored.expert_bytes, stored.format)
     if layout.tensor > 1:
         message = np.asarray(ctx.work.is_moe, float) * counts_rows(counts, ctx) * ctx.hidden_bytes
-        attention.add_collective(ctx, run, phase, message * 2.0 * (layout.tensor - 1) / layout.tensor, layout.tensor)
+        transfers.add_collective(ctx, run, phase, message * 2.0 * (layout.tensor - 1) / layout.tensor, layout.tensor)
 
 
 def _add_gpu_work(ctx: Context, phase: Phase, work: experts.Work, mask: NDArray[np.bool_]) -> Array:
@@ -137,7 +137,7 @@ def _add_sent(ctx: Context, run: Pass, phase: Phase, placed: Placed, split: Spli
     if split.link_s is not None:
         moved = split.link_s * rate
     transfer = run.phase("experts sent to the GPU") if serial else phase
-    attention.add_host_to_gpu(ctx, run, transfer, "link", spread(ctx, moved)[None])
+    transfers.add_host_to_gpu(ctx, run, transfer, "link", spread(ctx, moved)[None])
     on = run.phase("sent experts on the GPU") if serial else phase
     seconds = np.zeros(split.place.shape)
     for index, width in enumerate(placed.widths):
@@ -188,5 +188,5 @@ def _add_background(ctx: Context, run: Pass, phase: Phase, seconds: Array) -> No
     later[..., 1:] = (wanted - here)[..., :-1]
     here[..., -1] = wanted[..., -1]
     rate = ctx.machine.host_to_gpus_bytes_per_s
-    attention.add_host_to_gpu(ctx, run, phase, "link", here * rate)
-    attention.add_host_to_gpu(ctx, run, run.phases[0], "link", later * rate)
+    transfers.add_host_to_gpu(ctx, run, phase, "link", here * rate)
+    transfers.add_host_to_gpu(ctx, run, run.phases[0], "link", later * rate)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from planner.context import Context
 from planner.errors import PlanError
 from planner.parallel import Layout, replicas_at_work
-from planner.physics import attention
+from planner.physics import attention, transfers
 from planner.physics.attention import Rows
 from planner.physics.experts import Counts, spread
 from planner.physics.memory import Ledger, host_tier
@@ -217,7 +217,7 @@ class StaticSplit(Policy):
         if ctx.option("offload_copy", "all") == "hit":
             away = away & (counts > 0)
         copy, compute = run.phase("copies to the GPU"), run.phase("copied experts on the GPU")
-        attention.add_host_to_gpu(ctx, run, copy, "link", spread(ctx, (away * placed.stored.bytes).sum(axis=2)))
+        transfers.add_host_to_gpu(ctx, run, copy, "link", spread(ctx, (away * placed.stored.bytes).sum(axis=2)))
         for index, width in enumerate(placed.widths):
             mask = ~placed.resident & (placed.stored.format == index)
             add_form_on_gpu(ctx, run, compute, counts, mask[None], width.expert_bytes, width.format, layout)

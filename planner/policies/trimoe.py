@@ -14,7 +14,7 @@ import numpy as np
 
 from planner.context import Context
 from planner.parallel import Layout, replicas_at_work
-from planner.physics import attention, collective
+from planner.physics import attention, collective, transfers
 from planner.physics.memory import Ledger, host_tier
 from planner.physics.operation import Array, Phase, phase_times
 from planner.policies import trimoe_domains, trimoe_futures, trimoe_report, trimoe_times
@@ -145,7 +145,7 @@ class TriMoe(Policy):
         add_dense_side(ctx, run, phase, rows, layout)
         if layout.tensor > 1:
             sent = collective.all_reduce_bytes(rows.tokens * ctx.hidden_bytes, layout.tensor)
-            attention.add_collective(ctx, run, phase, sent * np.asarray(ctx.work.is_moe, float), layout.tensor)
+            transfers.add_collective(ctx, run, phase, sent * np.asarray(ctx.work.is_moe, float), layout.tensor)
         return run, phase, phase_times(phase).total.mean(axis=(0, 1))[ctx.moe]
 
     def finish(self, ctx: Context, ready: Prepared, run: Pass) -> None:

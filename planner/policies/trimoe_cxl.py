@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.context import Context
+from planner.devices import Ndp
 from planner.errors import PlanError
-from planner.machine import Ndp
-from planner.physics import attention, collective
+from planner.physics import collective, transfers
 from planner.physics.experts import spread
 from planner.physics.memory import Tier, cxl_tier
 from planner.physics.operation import Array
@@ -117,4 +117,4 @@ def add_activations(ctx: Context, run: Pass, counts: np.ndarray, on_cxl: NDArray
     rate = min(link.bytes_per_s * cxl.units, ctx.machine.host_to_gpus_bytes_per_s)
     run.phase("hand-over to CXL").add("cxl_link", "link", "link", spread(ctx, 2.0 * moved / rate))
     run.flows.cxl_link_bytes += float(moved.mean(axis=0).sum())
-    attention.add_latency(run, spread(ctx, 2.0 * cxl.command_s * (used > 0)))
+    transfers.add_latency(run, spread(ctx, 2.0 * cxl.command_s * (used > 0)))

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.context import Context
+from planner.devices import Dram, Ndp
 from planner.errors import PlanError
-from planner.machine import Dram, Ndp
 from planner.physics.operation import Array
 from planner.policies.base import Option
 

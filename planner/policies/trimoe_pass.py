@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from planner.context import Context
-from planner.physics import attention, experts
+from planner.physics import experts, transfers
 from planner.physics.experts import spread
 from planner.physics.operation import Array, Phase
 from planner.policies.base import TIER_CODE, Placed
@@ -120,6 +120,6 @@ def add_hand_over(ctx: Context, run: Pass, counts: np.ndarray) -> None:
     rate = min(ctx.machine.host_to_gpus_bytes_per_s, dram.bandwidth_bytes_per_s / 2.0)
     phase.add("link", "link", "link", spread(ctx, np.full((1, ctx.moe_layers), 2.0 * moved / rate)))
     fixed = 2.0 * pcie.latency_s + 2.0 * ndp.command_s
-    attention.add_latency(run, spread(ctx, np.full((1, ctx.moe_layers), fixed)))
+    transfers.add_latency(run, spread(ctx, np.full((1, ctx.moe_layers), fixed)))
     run.flows.pcie_bytes += moved * ctx.moe_layers
     run.flows.dram_bytes += 2.0 * moved * ctx.moe_layers

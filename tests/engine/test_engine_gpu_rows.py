@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hardware import load_system
-from planner.machine import Gpu, machine
+from planner.devices import Gpu
+from planner.machine import machine
 from planner.physics.gpu import computed_rows
 
 

@@ -26,6 +26,7 @@ from planner.evaluate import evaluate
 from planner.scenario import Scenario
 from planner.serving import serve, time_prefill
 from planner.step import time_pass
+from validation.held import Vector, held_least_squares
 from validation.measured.coefficients import Fittable
 from validation.measured.families import stated
 from validation.measured.predict import in_unit
@@ -36,7 +37,6 @@ SCATTER = 0.2
 STEP = 0.08
 ROUNDS = 3
 SERVED = ("ttft_s", "tpot_s", "tokens_per_s_system", "tokens_per_s_end_to_end", "prefill_tokens_per_s")
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,6 @@ def solve(
     scatter: float = SCATTER,
 ) -> Vector:
     """Figures (ln) that minimise the objective on the chosen samples, predictions linear around ``linear.at``."""
-    from scipy.optimize import least_squares
-
     keep = np.ones(len(log_measured), bool) if chosen is None else chosen
     spread = np.array([f.spread for f in fittable])
     low = np.log([max(f.low, 1e-12) for f in fittable])
@@ -188,13 +186,11 @@ def solve(
     part = Linear(linear.paths, linear.at, linear.log_rates[keep], linear.jacobian[keep])
     measured = log_measured[keep]
 
-    def objective(x: Vector) -> Vector:
+    def residuals(x: Vector) -> Vector:
         z = part.residuals(x, measured) / scatter
-        robust = np.sqrt(2.0 * (np.sqrt(1.0 + z**2) - 1.0))  # soft L1, as a square root
-        return np.concatenate([root * robust, (x - prior) / spread])
+        return root * np.sqrt(2.0 * (np.sqrt(1.0 + z**2) - 1.0))  # soft L1, as a square root
 
-    start = np.clip(linear.at, low + 1e-9, high - 1e-9)
-    return np.asarray(least_squares(objective, start, bounds=(low, high)).x)
+    return held_least_squares(residuals, np.clip(linear.at, low + 1e-9, high - 1e-9), prior, spread, low, high)
 
 
 def fit(

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from planner.closed_loop import PassTimes, pass_times, play
 from planner.evaluate import evaluate
+from validation.held import Vector, held_least_squares
 from validation.silicon.mapping import SATURATED_S, Case, UnmappableError
 from validation.silicon.predict import running
 
-Vector = NDArray[np.float64]
 SCALE_TPOT, SCALE_TTFT = 0.15, 0.35
 STEP = 0.1
 ROUNDS = 2
@@ -150,8 +150,6 @@ def solve(
     free: NDArray[np.bool_] | None = None,
 ) -> Vector:
     """Figures (ln) that minimise the objective on some samples."""
-    from scipy.optimize import least_squares
-
     if not len(rows):
         return prior
     measured = np.log([[known[i].ttft_s, known[i].tpot_s] for i in rows])
@@ -159,18 +157,17 @@ def solve(
     weight = np.sqrt(np.sqrt(count.mean()) / count[index])
     spread = _SPREAD if free is None else np.where(free, _SPREAD, 1e-4)
 
-    def objective(x: Vector) -> Vector:
+    def residuals(x: Vector) -> Vector:
         r = linear.predicted(x, rows) - measured
         return np.concatenate(
             [
                 weight * np.sqrt(np.log1p((r[:, 1] / SCALE_TPOT) ** 2)),
                 weight * np.sqrt(np.log1p((r[:, 0] / SCALE_TTFT) ** 2)),
-                (x - prior) / spread,
             ]
         )
 
     start = np.minimum(prior, _HIGH - 1e-6)
-    return np.asarray(least_squares(objective, start, bounds=(-np.inf, _HIGH)).x)
+    return held_least_squares(residuals, start, prior, spread, np.full_like(_HIGH, -np.inf), _HIGH)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Any
 from hardware import HardwareError
 from models import ModelError
 from planner.errors import PlanError
-from validation.silicon.fit import Fitted, Linear, Sample, Vector, fit, linearised_one, samples, stacked
+from validation.held import Vector
+from validation.silicon.fit import Fitted, Linear, Sample, fit, linearised_one, samples, stacked
 from validation.silicon.mapping import Case, UnmappableError, mapped
 from validation.silicon.predict import Prediction, predict, running
 from validation.silicon.score import Scored

@@ -101,11 +101,5 @@ def noise(cases: Iterable[Case]) -> Noise | None:
             ttft.append(b)
     if not tpot:
         return None
-    return Noise(
-        len(tpot),
-        identical,
-        float(np.median(tpot)),
-        float(np.quantile(tpot, 0.9)),
-        float(np.median(ttft)),
-        float(np.quantile(ttft, 0.9)),
-    )
+    of_tpot, of_ttft = missed(tpot), missed(ttft)
+    return Noise(len(tpot), identical, of_tpot.median, of_tpot.p90, of_ttft.median, of_ttft.p90)
