@@ -22,9 +22,10 @@ from planner.sweep.executors.base import Executor
 from planner.words import outlook, sureness, verdict
 from planner.words.comparison import value_text
 from planner.words.findings import movement, ordered
-from planner.words.formats import capital, count, seconds, share
+from planner.words.formats import capital, count, seconds, share, shorten
 
 SENSITIVITIES = 3
+LONGEST_NAME = 200  # characters of a title or a name; the page that is signed holds more than that
 
 
 def brief(
@@ -48,7 +49,7 @@ def brief(
     :func:`planner.plan` raises for bad input; a plan that does not fit has a brief that says so.
     """
     result = planned(scenario)
-    name = title.strip() or f"{result.model.name} on {result.system.name}"
+    name = shorten(title, LONGEST_NAME) or f"{result.model.name} on {result.system.name}"
     found: tuple[Option, ...]
     if others:
         found = options_module.against(result, others, name)
@@ -58,11 +59,11 @@ def brief(
     load = scenario.workload
     made = Brief(
         title=name,
-        author=author,
+        author=shorten(author, LONGEST_NAME),
         version=version,
         made_on=(made_on or date.today()).isoformat(),
         link=link,
-        command=reproduce(scenario),
+        command=reproduce(scenario, options=[label for label, _ in others]),
         engine_version=result.engine_version,
         catalog_digest=result.catalog_digest,
         scenario_hash=result.scenario_hash,
@@ -107,16 +108,17 @@ def completed(made: Brief, executor: Executor | None = None) -> Brief:
 
 def inputs(scenario: Scenario) -> tuple[Input, ...]:
     """Every field of the scenario, with what differs from the default marked."""
-    plain = flat(Scenario())
+    usual = flat(Scenario())
     rows = []
     for path, value in flat(scenario).items():
         label, unit = named(path)
-        changed = path not in plain or plain[path] != value
-        rows.append(Input(path=path, label=capital(label), unit=unit, value=_plain(value), changed=changed))
+        changed = path not in usual or usual[path] != value
+        rows.append(Input(path=path, label=capital(label), unit=unit, value=plain(value), changed=changed))
     return tuple(rows)
 
 
-def _plain(value: Any) -> str | float | bool | None:
+def plain(value: Any) -> str | float | bool | None:
+    """An input's value as a cell."""
     if isinstance(value, (list, dict)):  # inside a pasted config.json
         return json.dumps(value)
     return cast("str | float | bool | None", value)

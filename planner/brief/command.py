@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planner.cli.parsing import PROGRAM
@@ -15,10 +16,21 @@ from planner.scenario import Scenario
 LONGEST = 4000  # a pasted config.json makes a command that no shell and no page takes
 
 
-def reproduce(scenario: Scenario, command: str = "brief", tail: str = "--out brief.html") -> str:
-    """``python -m planner brief --set model.id=... --out brief.html``; from a file where the scenario is too long."""
+def reproduce(
+    scenario: Scenario, command: str = "brief", tail: str = "--out brief.html", options: Sequence[str] = ()
+) -> str:
+    """``python -m planner brief --set model.id=... --out brief.html``; from a file where the scenario is too long.
+
+    ``options``: names of other scenarios, each a file of that name.
+    """
+    tail = " ".join([*(shlex.join(["--option", file_of(name)]) for name in options), tail])
     text = " ".join([f"{PROGRAM} {command}", *(shlex.join(["--set", s]) for s in settings(scenario)), tail])
     return text if len(text) <= LONGEST else f"{PROGRAM} {command} scenario.json {tail}"
+
+
+def file_of(name: str) -> str:
+    """A plain name of a file for an option: letters and digits of any script, at most 60."""
+    return "-".join(re.findall(r"\w+", name))[:60].casefold() + ".json"
 
 
 def settings(scenario: Scenario) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from planner.best import rank, variant
 from planner.brief.records import Option
+from planner.compare import unique_labels
 from planner.errors import PlanError
 from planner.planning import plan
 from planner.result import Result
@@ -60,8 +61,9 @@ def option(result: Result, name: str, what: str, *, is_this: bool = False) -> Op
 
 def against(this: Result, others: Sequence[tuple[str, Scenario]], name: str) -> tuple[Option, ...]:
     """The plan and the scenarios that it is compared with; the best one is recommended."""
-    found = [option(this, name, _where(this), is_this=True)]
-    for label, scenario in others:
+    called = unique_labels(len(others) + 1, [name, *(label for label, _ in others)])
+    found = [option(this, called[0], _where(this), is_this=True)]
+    for label, (_, scenario) in zip(called[1:], others, strict=True):
         result = quick(scenario)
         found.append(option(result, label, _where(result)))
     return _recommended(found, found[0])

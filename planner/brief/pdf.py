@@ -55,6 +55,15 @@ def browser() -> str | None:
     return found or next((place for place in PLACES if os.access(place, os.X_OK)), None)
 
 
+def printer() -> str:
+    """Like :func:`browser`. Raises PdfError, which says how to get one, where there is none."""
+    program = browser()
+    if program is None:
+        named = os.environ.get(VARIABLE)
+        raise PdfError(HOW_TO_GET if not named else f"{VARIABLE} names {named!r}, which is no program. {HOW_TO_GET}")
+    return program
+
+
 def pdf(brief: Brief) -> bytes:
     """The brief's HTML as PDF. Raises PdfError."""
     return printed(html(brief))
@@ -62,9 +71,7 @@ def pdf(brief: Brief) -> bytes:
 
 def printed(text: str, timeout_s: float = TIMEOUT_S) -> bytes:
     """An HTML text as PDF. Raises PdfError."""
-    program = browser()
-    if program is None:
-        raise PdfError(HOW_TO_GET)
+    program = printer()
     # Chromium refuses to run as root inside its sandbox; as anyone else it keeps it.
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     with tempfile.TemporaryDirectory(prefix="tierline-brief-", ignore_cleanup_errors=True) as folder:

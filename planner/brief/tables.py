@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.brief.build import plain
 from planner.brief.records import Brief
 from planner.brief.turns import PENDING
+from planner.difference import FieldRow, differing_fields
 from planner.words import names, sureness
 
 Cell = str | float | int | bool | None
@@ -71,6 +73,17 @@ def options(brief: Brief) -> Sheet:
     return Sheet("Options", head, tuple(rows))
 
 
+def option_inputs(brief: Brief) -> Sheet:
+    """Every input in which the options differ, one column for each."""
+    rows = tuple((row.path, row.label, row.unit, *map(plain, row.values)) for row in differing_inputs(brief))
+    return Sheet("Option inputs", ("path", "input", "unit", *(one.name for one in brief.options)), rows)
+
+
+def differing_inputs(brief: Brief) -> tuple[FieldRow, ...]:
+    """Inputs in which not all options agree."""
+    return differing_fields([one.scenario for one in brief.options]) if brief.options else ()
+
+
 def frontier(brief: Brief) -> Sheet:
     """Throughput against interactivity over the batch."""
     points = brief.frontier.points if brief.frontier else ()
@@ -122,4 +135,4 @@ def sureness_words(brief: Brief) -> str:
 
 def sheets(brief: Brief) -> tuple[Sheet, ...]:
     """All tables but the economics, which a spreadsheet computes itself."""
-    return inputs(brief), results(brief), options(brief), frontier(brief), assumptions(brief)
+    return inputs(brief), results(brief), options(brief), option_inputs(brief), frontier(brief), assumptions(brief)

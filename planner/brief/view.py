@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from planner.brief.records import Brief, Option, Sensitivity
 from planner.brief.tables import turns_told
+from planner.compare import differing
 from planner.result import Assumption
 from planner.words import names
 from planner.words.comparison import metric_name, span_text, value_text
@@ -165,6 +166,12 @@ def stamp(brief: Brief) -> str:
 def turns(brief: Brief) -> tuple[str, ...]:
     """What would change the decision."""
     return turns_told(brief)
+
+
+def option_rows(brief: Brief) -> list[list[str]]:
+    """The inputs in which the options differ, in words: name with unit, and the value of each."""
+    rows = differing([one.scenario for one in brief.options]) if brief.options else ()
+    return [[f"{row.label}, {row.unit}" if row.unit else row.label, *row.values] for row in rows]
 
 
 def bound(brief: Brief) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePath
 
+from planner.cli.configs import read_limited
 from planner.cli.parsing import UsageError
 from planner.cli.plan import build, scenario_parser
+from planner.fields import scenario_from_json
 
 _DESCRIPTION = (
     "Writes the brief of a scenario: decision, options, frontier, cost, power, targets, what the answer hangs on and "
     "what would change it, all assumptions and inputs. The ending of --out chooses the form: .html, .pdf, .xlsx, .csv "
     "or .json."
 )
-
+MOST_OPTIONS = 3
 
 _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2212": "-"})
 
@@ -25,15 +27,22 @@ def run(command: str, arguments: list[str]) -> str:
     parser.add_argument("--title", metavar="TEXT", default="", help="title; the model and the system by default")
     parser.add_argument("--author", metavar="NAME", default="", help="who answers for it")
     parser.add_argument("--executor", metavar="WHERE", help="here, processes, processes:N or dask:ADDRESS")
+    told = "another scenario as JSON to decide between; up to three"
+    parser.add_argument("--option", metavar="FILE", action="append", default=[], help=told)
     options = parser.read(arguments)
     form = _form(options.out)
+    if len(options.option) > MOST_OPTIONS:
+        raise UsageError(f"--option is given {len(options.option)} times; a brief takes up to {MOST_OPTIONS}.")
     scenario = build(options)
+    others = [(PurePath(name).stem, scenario_from_json(read_limited(name, "scenario"))) for name in options.option]
 
     from planner.brief import brief, export
     from planner.cli.output import json_text
     from planner.sweep import executor
 
-    found = brief(scenario, title=options.title, author=options.author, executor=executor(options.executor))
+    found = brief(
+        scenario, title=options.title, author=options.author, others=others, executor=executor(options.executor)
+    )
     if form is not None:
         _write(options.out, export(found, form))
     if options.json:
@@ -47,6 +56,7 @@ def run(command: str, arguments: list[str]) -> str:
 def _form(name: str | None) -> str | None:
     if name is None:
         return None
+    from planner.brief import pdf
     from planner.brief.export import FORMATS
     from planner.fields.sentences import shown
 
@@ -59,6 +69,8 @@ def _form(name: str | None) -> str | None:
     # Said before a minute of planning, not after it.
     if path.is_dir():
         raise UsageError(f"--out is {shown(name)}, which is a folder; it takes the name of a file.")
+    if form == "pdf":
+        pdf.printer()
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise UsageError(f"--out is {shown(name)}; it cannot be written there: permission denied.")
     return form

@@ -42,7 +42,7 @@ def compare(
     """
     if not FEWEST <= len(scenarios) <= MOST:
         raise PlanError(f"{len(scenarios)} scenarios are given to compare; it takes {FEWEST} to {MOST}.")
-    names_ = _labels(scenarios, labels)
+    names_ = unique_labels(len(scenarios), labels)
     sides = tuple(_side(scenario, name, planned) for scenario, name in zip(scenarios, names_, strict=True))
     pairs = tuple(_pair(sides, other, progress) for other in range(1, len(sides)))
     return Comparison(
@@ -55,12 +55,13 @@ def compare(
     )
 
 
-def _labels(scenarios: Sequence[Scenario], labels: Sequence[str]) -> list[str]:
+def unique_labels(number: int, labels: Sequence[str]) -> list[str]:
+    """A short name for each side, no two alike: the given one, a letter where none is given."""
     found: list[str] = []
-    for index, (_, given) in enumerate(zip_longest(scenarios, labels[: len(scenarios)])):
+    for index, (_, given) in enumerate(zip_longest(range(number), labels[:number])):
         name = shorten(given, 80) if given and given.strip() else chr(ord("A") + index)
-        twins = found.count(name) + sum(f.startswith(f"{name} (") for f in found)
-        found.append(f"{name} ({twins + 1})" if twins else name)
+        copies = (name if number == 1 else f"{name} ({number})" for number in range(1, len(found) + 2))
+        found.append(next(copy for copy in copies if copy not in found))
     return found
 
 

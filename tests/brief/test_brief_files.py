@@ -131,7 +131,7 @@ def test_sandbox_is_left_out_for_root_only(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_workbook_holds_all_tables_and_no_formula_from_text() -> None:
     brief = cases.hostile()
     book = openpyxl.load_workbook(io.BytesIO(export(brief, "xlsx")))
-    assert book.sheetnames == ["Inputs", "Results", "Economics", "Options", "Frontier", "Assumptions"]
+    assert book.sheetnames == ["Inputs", "Results", "Economics", "Options", "Option inputs", "Frontier", "Assumptions"]
     cells = {row[0].value: row[2].value for row in book["Inputs"].iter_rows(min_row=2)}
     assert cells["title"] == cases.HOSTILE and cells["author"] == cases.AUTHOR
     assert cells["workload.batch"] == brief.scenario.workload.batch

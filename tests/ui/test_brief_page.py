@@ -13,11 +13,13 @@ import planner
 from planner.brief import FORMATS, Brief, brief
 from planner.brief import turns as turns_module
 from planner.brief.turns import PENDING
+from planner.fields import set_path
 from planner.result import Result
 from planner.scenario import Scenario
 from tests.compare.compare_cases import BASE
 from tests.ui.conftest import html, markdown
-from ui import address, engine
+from ui import address, engine, library
+from ui.compare.briefed import Compared
 from ui.later import Later
 from ui.pages import brief as page
 
@@ -119,3 +121,40 @@ def test_later_tells_what_is_coming_and_what_failed() -> None:
         time.sleep(0.02)
     assert later.ask("good", lambda: 8) == (7, False)
     assert later.ask("bad", fails) == (None, False)
+
+
+def linked_page(token: str, compared: Compared) -> AppTest:
+    def script() -> None:
+        from ui.app import main
+
+        main("brief")
+
+    at = AppTest.from_function(script, default_timeout=60)
+    at.query_params["scenario"] = token
+    at.session_state["brief-compared"] = compared
+    return at.run()
+
+
+def test_compared_scenarios_are_the_options_and_a_link_page_names_no_address_of_the_library() -> None:
+    store = library.store()
+    saved = store.save(BASE, "Mine", "", None, author="Ada")
+    token = store.create_link(saved.id, 1).token
+    open_now = BASE.canonical_json()
+    other = set_path(BASE, "workload.batch", 8)
+    of_link = linked_page(token, Compared("Mine", BASE, saved, (("<b>other", other),), open_now))
+    of_library = linked_page(token, Compared("Theirs", other, saved, (("Mine", BASE),), open_now))
+    for at, name in ((of_link, "scenario=" + token), (of_library, "?s=")):
+        assert not at.exception
+        text = html(at)
+        assert name in text and "saved=" not in text and saved.id not in text
+        assert "What the options differ in" in text
+    assert "&lt;b&gt;other" in html(of_link) and "<b>other" not in html(of_link)
+    of_link.button(key="brief-open").click().run()
+    assert "&lt;b&gt;other" not in html(of_link)
+
+
+def test_another_open_scenario_ends_the_brief_of_the_compared() -> None:
+    at = open_page(BASE)
+    at.session_state["brief-compared"] = Compared("old", BASE, None, (("x", BASE),), "another scenario")
+    assert "What the options differ in" not in html(at.run()) or ">x<" not in html(at)
+    assert not any(one.key == "brief-open" for one in at.button)

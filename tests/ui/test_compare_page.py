@@ -8,7 +8,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import planner
+from db import Saved
 from planner.compare import Comparison, compare
+from planner.errors import PlanError
 from planner.fields import set_paths
 from planner.result import Result
 from planner.scenario import Scenario
@@ -17,6 +19,7 @@ from tests.compare.compare_cases import BASE
 from tests.ui.conftest import html, markdown
 from ui import engine, library
 from ui.compare import charts, waterfall
+from ui.compare import saved as saved_comparisons
 from ui.pages import compare as page
 from ui.theme import DARK, LIGHT
 
@@ -98,3 +101,73 @@ def test_files_hold_all_inputs_and_no_formula() -> None:
     assert "workload.batch" in text and "economics.pue" in text and "usd_per_month" in text
     assert "\n=" not in text
     assert "all together" in page._reasons_csv(found.pairs[1])
+
+
+def save_two() -> tuple[Saved, Saved]:
+    """One scenario with two versions, and another one."""
+    store = library.store()
+    first = store.save(BASE, HOSTILE, "", None)
+    newer = store.update(first.id, scenario=set_paths(BASE, {"workload.batch": 8}), expected_version=1)
+    return newer, store.save(set_paths(BASE, {"economics.pue": 1.5}), "more", "", None)
+
+
+def test_an_older_version_is_a_side() -> None:
+    saved, _ = save_two()
+    at = open_page().run()
+    at.multiselect(key="compare-sides").set_value([saved.id]).run()
+    at.selectbox(key="compare-version-of").set_value(saved.id).run()
+    at.selectbox(key=f"compare-version-{saved.id}").set_value(1).run()
+    at.button(key="compare-version-add").click().run()
+    assert not at.exception
+    assert at.multiselect(key="compare-sides").value == [saved.id, f"{saved.id}.1"]
+    assert escape(f"{HOSTILE}, version 1") in html(at)
+    assert "One input differs" in html(at)
+
+
+def test_a_comparison_is_saved_and_opened_by_its_link() -> None:
+    one, two = save_two()
+    at = open_page().run()
+    at.multiselect(key="compare-sides").set_value([one.id, two.id]).run()
+    at.text_input(key="compare-name").set_value(HOSTILE).run()
+    at.button(key="compare-save").click().run()
+    assert not at.exception
+    (study,) = library.store().list_studies(kind="compare")
+    (made,) = library.store().links(study_id=study.id)
+    assert f"compare?study={made.token}" in at.code[0].value
+    other = open_page()
+    other.query_params["study"] = made.token
+    other.run()
+    assert not other.exception
+    text = html(other)
+    assert "2 inputs differ" in text and "<img" not in text and "a saved comparison" in markdown(other)
+    other.button(key="compare-back").click().run()
+    assert "Choose two to four scenarios" in markdown(other)
+    library.store().revoke_link(made.id)
+    closed = open_page()
+    closed.query_params["study"] = made.token
+    assert "leads to nothing" in markdown(closed.run()) or "leads nowhere" in markdown(closed)
+
+
+def test_a_damaged_comparison_is_one_sentence() -> None:
+    project = library.store().projects()[0].id
+    study = library.store().save_study(project, "compare", "bad", "", {}, b'{"sides": 1}')
+    at = open_page().run()
+    at.selectbox(key="compare-saved").set_value(study.id).run()
+    at.button(key="compare-open-saved").click().run()
+    assert not at.exception
+    with pytest.raises(PlanError, match="cannot be read"):
+        saved_comparisons.read(b'{"sides": 1}')
+
+
+def test_brief_takes_the_compared_as_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = save_two()
+    at = open_page().run()
+    at.multiselect(key="compare-sides").set_value([one.id, two.id]).run()
+    asked: list[object] = []
+    monkeypatch.setattr(page.briefed, "ask", lambda *given: asked.append(given))
+    monkeypatch.setattr(page.st, "switch_page", lambda where: None)
+    at.button(key="compare-brief").click().run()
+    assert not at.exception
+    ((sides, saved),) = asked
+    assert [name for name, _ in sides] == [HOSTILE, "more"]
+    assert (saved.id, saved.version) == (one.id, one.version)

@@ -6,7 +6,6 @@ from html import escape
 
 import streamlit as st
 
-from db import StoreError
 from planner.scenario import Scenario
 from planner.sweep import METRICS, Point, SweepResult
 from planner.sweep.about import label
@@ -14,7 +13,7 @@ from planner.sweep.metrics import Metric
 from planner.sweep.table import to_csv
 from planner.words.formats import dollars, seconds, significant
 from planner.words.names import BOUNDS
-from ui import address, library, link, state
+from ui import address, link, state, studies
 from ui.explore import spans
 from ui.safe import md
 from ui.tables import Row, Table
@@ -147,20 +146,8 @@ def files(result: SweepResult, key: str) -> None:
 
 def keep(result: SweepResult, key: str, question: str) -> None:
     """Save the sweep with its question in the library."""
-    with st.popover("Save this sweep", icon=":material/save:"):
-        try:
-            project = library.project_field(f"explore-{key}-project")
-            called = st.text_input("Name", value=result.spec.name, max_chars=200, key=f"explore-{key}-name")
-            author = st.text_input("Your name", max_chars=100, key=f"explore-{key}-author")
-            if st.button("Save", key=f"explore-{key}-save", type="primary"):
-                spec = {"question": question, "sweep": result.spec.model_dump(mode="json")}
-                body = result.to_json().encode()
-                study = library.store().save_study(project, "sweep", called, author, spec, body)
-                made = library.store().create_study_link(study.id, author=author)
-                st.session_state[f"explore-{key}-saved"] = made.token
-        except StoreError as error:
-            st.error(md(str(error)), icon=":material/error:")
-        token = st.session_state.get(f"explore-{key}-saved")
-        if token:
-            st.success("Saved, with a link that opens it:", icon=":material/check:")
-            st.code(link.page_address(study=token).replace("?", "explore?", 1), language=None)
+    studies.keep(
+        "sweep", "sweep", f"explore-{key}", result.spec.name,
+        lambda: {"question": question, "sweep": result.spec.model_dump(mode="json")},
+        lambda: result.to_json().encode(),
+    )  # fmt: skip

@@ -11,9 +11,11 @@ import streamlit as st
 from planner.brief import FORMATS, Brief, brief, completed, export
 from planner.brief.html import body, style
 from planner.brief.pdf import HOW_TO_GET, browser
+from planner.scenario import Scenario
 from planner.sweep import executor
 from planner.words import labels
-from ui import engine, link, state
+from ui import address, engine, link, state
+from ui.compare import briefed
 from ui.guard import guard
 from ui.kept import Kept
 from ui.later import Later
@@ -28,17 +30,23 @@ FORMS = {"html": "HTML", "pdf": "PDF", "xlsx": "XLSX", "csv": "CSV"}
 
 def run() -> None:
     """One run of the page: first without what would change the decision, which takes the longest, then with it."""
-    asked = _asked()
-    make = partial(brief, state.current(), planned=engine.planned, with_flips=False, **asked)
-    key = (state.current().canonical_json(), *asked.values(), engine.stamp())
+    compared = briefed.asked()
+    scenario = state.current() if compared is None else compared.scenario
+    asked = _asked(compared)
+    make = partial(brief, scenario, planned=engine.planned, with_flips=False, **asked)
+    others = tuple((name, other.canonical_json()) for name, other in asked["others"])
+    key = (scenario.canonical_json(), asked["title"], asked["author"], asked["version"], asked["link"], others,
+           engine.stamp())  # fmt: skip
     try:
         with st.spinner("Planning the options, the frontier and the ranges …"):
             found = KEPT.get(key, make)
     except engine.CANNOT as error:
         st.title("Brief", anchor=False)
+        _of_compared(compared)
         st.error(md(labels.in_words(str(error))), icon=":material/error:")
         return
     whole, coming = (found, False) if found.turns_complete else WHOLE.ask(key, lambda: completed(found, executor()))
+    _of_compared(compared)
     with guard("offering the files"):
         _files(whole or found)
     with st.container(key="briefing", gap=None):
@@ -53,6 +61,19 @@ def run() -> None:
         st.html(body(whole or found, inks))
 
 
+def _of_compared(compared: briefed.Compared | None) -> None:
+    """Which scenarios the options are, and the way back to the brief of the open one."""
+    if compared is None:
+        return
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="brief-compared"):
+        st.html(
+            '<p class="tl-quiet">The options are the scenarios of the Compare page; the first is the plan that this '
+            "brief is about.</p>",
+            width="content",
+        )
+        st.button("Brief of the open scenario", key="brief-open", type="tertiary", on_click=briefed.forget)
+
+
 @st.fragment(run_every=0.8, key="brief-rest")
 def _wait(key: Hashable) -> None:
     """Says what is still looked for, and shows the page again once it is there."""
@@ -64,18 +85,17 @@ def _wait(key: Hashable) -> None:
     )
 
 
-def _asked() -> dict[str, Any]:
-    """Title, author, version and address of what is shown."""
-    saved = state.opened()
-    if saved is None:
-        return {"title": "", "author": "", "version": "", "link": _address()}
-    edited = ", edited since" if state.edited() else ""
-    return {
-        "title": saved.name,
-        "author": saved.changed_by,
-        "version": f"version {saved.version}{edited}",
-        "link": _address(),
-    }
+def _asked(compared: briefed.Compared | None) -> dict[str, Any]:
+    """Title, author, version and address of what is shown, and the options to decide between."""
+    saved = state.opened() if compared is None else compared.saved
+    found: dict[str, Any] = {"title": "", "author": "", "version": "", "others": ()}
+    if compared is not None:
+        found |= {"title": compared.title, "others": compared.others}
+    if saved is not None:
+        edited = ", edited since" if compared is None and state.edited() else ""
+        found |= {"author": saved.changed_by, "version": f"version {saved.version}{edited}"}
+        found["title"] = found["title"] or saved.name
+    return found | {"link": _address() if compared is None else _address_of(compared)}
 
 
 def _address() -> str | None:
@@ -85,8 +105,21 @@ def _address() -> str | None:
         return link.page_address(**{link.LINK: shared.token})
     if saved is not None and not state.edited():
         return link.page_address(**{link.SAVED: f"{saved.id}.{saved.version}"})
-    whole = None if link.too_large() else link.whole()
-    return None if whole is None else link.page_address(**{link.WHOLE: whole})
+    return _whole(state.current())
+
+
+def _address_of(compared: briefed.Compared) -> str | None:
+    """The address of the base of a comparison. On a page that a link opened it is never one of the library."""
+    saved = compared.saved
+    if compared.scenario == state.current():
+        return _address()
+    if saved is not None and state.linked() is None:
+        return link.page_address(**{link.SAVED: f"{saved.id}.{saved.version}"})
+    return _whole(compared.scenario)
+
+
+def _whole(scenario: Scenario) -> str | None:
+    return None if address.too_large(scenario) else link.page_address(**{link.WHOLE: address.encode(scenario)})
 
 
 def _files(found: Brief) -> None:

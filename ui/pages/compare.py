@@ -13,7 +13,7 @@ from planner.difference import flat
 from planner.words import comparison as words
 from planner.words.names import HEADLINE
 from ui import engine, tables
-from ui.compare import charts, choice, waterfall
+from ui.compare import briefed, charts, choice, saved, waterfall
 from ui.guard import guard
 from ui.kept import Kept
 from ui.sections.common import Data, draw, pen, say, section
@@ -27,13 +27,29 @@ FIRST_METRIC = "tokens_per_s_end_to_end"
 def run() -> None:
     """One run of the page."""
     st.title("Compare", anchor=False)
+    with guard("opening the saved comparison"):
+        saved.from_link()
+    kept = saved.opened()
+    if kept is not None:
+        name, record = kept
+        again = saved.head(name, record, engine.stamp())
+        sides = [choice.Choice(side.label, side.scenario) for side in record.sides]
+        _show(_found(sides) if again else record, sides)
+        return
     chosen = choice.show()
     if len(chosen) < 2:
         st.info(
             "Choose two to four scenarios; the first is the base. Save on the Plan page keeps one to choose here.",
             icon=":material/compare_arrows:",
         )
-        return
+    else:
+        _show(_found(chosen), chosen)
+    with guard("listing saved comparisons"):
+        saved.choose()
+
+
+def _found(chosen: Sequence[choice.Choice]) -> Comparison:
+    """The comparison, planned now or kept from before."""
     with st.container(key="comparing"):
         bar = st.progress(0.0, "Planning the sides …")
 
@@ -48,6 +64,19 @@ def run() -> None:
             ),
         )
         bar.empty()
+    return found
+
+
+def _show(found: Comparison, chosen: Sequence[choice.Choice]) -> None:
+    with st.container(horizontal=True, gap="small", key="compare-actions"):
+        saved.keep(found)
+        if st.button(
+            "Brief", key="compare-brief", icon=":material/description:",
+            help="One printable page to decide on, with these scenarios as its options.",
+        ):  # fmt: skip
+            sides = [(side.label, side.scenario) for side in found.sides]
+            briefed.ask(sides, chosen[0].saved)
+            st.switch_page(st.session_state["pages"]["brief"])
     with guard("showing the figures"):
         _sides(found)
     with guard("showing the reasons"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-from db import LINK_TO_NOTHING, StoreError
 from hardware import HardwareError
 from models import ModelError
 from planner.errors import PlanError
@@ -13,7 +12,7 @@ from planner.sweep import SweepResult, SweepSpec, from_json
 from planner.sweep.near_best import choose
 from planner.words import labels
 from planner.words.formats import count
-from ui import engine, library, link, state
+from ui import engine, state, studies
 from ui.explore import jobs, points, sensitivity
 from ui.explore.questions import QUESTIONS, Question
 from ui.explore.views import Asked
@@ -157,7 +156,7 @@ def _saved(question: str, title: str, result: SweepResult) -> None:
     with right:
         if st.button("Back to questions", key="explore-back", icon=":material/arrow_back:", width="stretch"):
             del st.session_state[OPENED]
-            st.query_params.pop(link.STUDY, None)
+            studies.left()
             st.rerun()
     if (result.engine_version, result.catalog_digest) != engine.stamp():
         st.info(
@@ -187,19 +186,9 @@ def _asked_of(question: str, result: SweepResult) -> Asked:
 
 def _from_link() -> None:
     """``?study=`` opens a saved sweep, once."""
-    token = st.query_params.get(link.STUDY)
-    if not token or st.session_state.get("explore-study") == token:
-        return
-    st.session_state["explore-study"] = token
-    try:
-        study = library.store().get_study_by_token(token)
-    except StoreError as error:
-        st.error(md(str(error)), icon=":material/error:")
-        return
-    if study is None or study.kind != "sweep":
-        st.warning(md(LINK_TO_NOTHING), icon=":material/link_off:")
-        return
-    _open(study.spec, study.name, study.body)
+    study = studies.of_link("sweep", "explore")
+    if study is not None:
+        _open(study.spec, study.name, study.body)
 
 
 def _open(spec: dict[str, object], name: str, body: bytes) -> None:
@@ -210,25 +199,7 @@ def _open(spec: dict[str, object], name: str, body: bytes) -> None:
 
 
 def _library() -> None:
-    try:
-        studies = library.store().list_studies(kind="sweep", limit=50)
-    except StoreError as error:
-        st.error(md(str(error)), icon=":material/error:")
-        return
-    if not studies:
-        return
-    with st.expander(f"Saved sweeps ({len(studies)})"):
-        by_id = {study.id: study for study in studies}
-        chosen = st.selectbox(
-            "Saved sweep",
-            list(by_id),
-            format_func=lambda id: f"{by_id[id].name}, {by_id[id].created_at:%Y-%m-%d}",
-            key="explore-saved",
-        )
-        if st.button("Open", key="explore-open-saved", icon=":material/folder_open:"):
-            study = library.store().get_study(chosen)
-            if study is None:
-                st.warning("This sweep is not in the library any more.", icon=":material/link_off:")
-            else:
-                _open(study.spec, study.name, study.body)
-                st.rerun()
+    study = studies.chosen("sweep", "sweep", "explore")
+    if study is not None:
+        _open(study.spec, study.name, study.body)
+        st.rerun()

@@ -9,6 +9,7 @@ import streamlit as st
 from planner import words
 from planner.result import Result
 from ui import cards, dialogs, engine, state
+from ui.compare import briefed
 from ui.safe import md
 
 WARNINGS_SHOWN = 2
@@ -67,6 +68,7 @@ def buttons() -> None:
             st.switch_page(st.session_state["pages"]["scenarios"])
         st.button("Share", icon=":material/link:", key="share", on_click=dialogs.want, args=("share",))
         if st.button("Brief", icon=":material/description:", key="brief", help="One printable page to decide on"):
+            briefed.forget()
             st.switch_page(st.session_state["pages"]["brief"])
 
 

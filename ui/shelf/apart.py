@@ -11,6 +11,8 @@ from planner.words.comparison import value_text
 from planner.words.formats import DASH, capital, shorten, trimmed
 from planner.words.values import value_words
 from ui import library
+from ui.compare import choice
+from ui.compare import saved as saved_comparisons
 from ui.safe import md
 from ui.shelf import doing
 from ui.tables import Row, Table
@@ -46,6 +48,13 @@ def show(saved: Saved, history: tuple[Version, ...]) -> None:
         doing.show_fault()
         return
     one, two = (side for side in sides if side is not None)
+    if st.button(
+        "Compare", key="difference-compare", icon=":material/compare_arrows:",
+        help="Both side by side on the Compare page, with the reason for every delta.",
+    ):  # fmt: skip
+        choice.choose(*(choice.key_of(*side) for side in (before, after)))
+        saved_comparisons.leave()
+        st.switch_page(st.session_state["pages"]["compare"])
     heads = [_headline(side) for side in (one, two)]
     same = one.id == two.id
     names = [f"version {side.version}" if same else shorten(side.name, 40) for side in (one, two)]
