@@ -77,3 +77,8 @@ def test_faster_memory_is_never_slower(answers: dict[str, Answer]) -> None:
 def test_an_unknown_question_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="known questions are one-server"):
         question("nothing")
+    with pytest.raises(ValueError, match=r"; the nearest is one-server\.$"):
+        question("one-servr")
+    with pytest.raises(ValueError, match="u202e") as caught:
+        question("\u202e" + "r" * 5000)
+    assert len(str(caught.value)) < 300

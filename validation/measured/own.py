@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 import numpy as np
@@ -17,9 +19,10 @@ from planner.context import machine_parts
 from planner.errors import PlanError
 from planner.routing import RoutingError
 from validation.measured.coefficients import Fittable, of_regimes, starts
-from validation.measured.fit import Linear, Sample, fit, solve
+from validation.measured.fit import Linear, Sample, fit, log_rate, solve
 from validation.measured.reading import Line
-from validation.measured.report import row_of
+from validation.measured.report import UNLIKELY, doubt, row_of
+from validation.measured.runs import Run
 from validation.measured.ship import samples as samples_of
 
 SCATTER = 0.1
@@ -27,6 +30,7 @@ SCATTER = 0.1
 FOLDS = 5
 LEAST = 3
 MOST = 2000
+MOST_REASONS = 3
 
 
 @dataclass(frozen=True)
@@ -49,15 +53,49 @@ def from_lines(
     lines: Sequence[Line], name: str, source: str, progress: Callable[[], None] = lambda: None
 ) -> tuple[Own, tuple[tuple[str, str], ...]]:
     """The calibration of a table of runs, and (id, reason) of each line that it could not use. Raises PlanError."""
-    usable = samples_of(lines)
-    used = {sample.run.id for sample in usable}
-    unusable = tuple(
-        (line.id, line.problem or _why_not(line)) for line in lines if line.run is None or line.run.id not in used
-    )
+    found = samples_of(lines)
+    used = {sample.run.id for sample in found}
+    why = {line.id: line.problem or _why_not(line) for line in lines if line.run is None or line.run.id not in used}
     try:
+        why |= _not_fitted(found)
+        usable = [sample for sample in found if sample.run.id not in why]
+        unusable = tuple((line.id, why[line.id]) for line in lines if line.id in why)
+        if len(usable) < LEAST:
+            raise PlanError(_too_few(len(usable), source) + _reasons(unusable))
         return calibrated(usable, name, source, progress), unusable
     except (HardwareError, ModelError, RoutingError) as error:
         raise PlanError(str(error)) from None
+
+
+def _not_fitted(found: Sequence[Sample]) -> dict[str, str]:
+    """Runs that a fit may not see: told twice, they would judge themselves; in another unit, they would bend all."""
+    why: dict[str, str] = {}
+    first: dict[Run, str] = {}
+    for sample in found if len(found) <= MOST else ():
+        run = sample.run
+        earlier = first.setdefault(replace(run, id=""), run.id)
+        if earlier != run.id:
+            why[run.id] = f"the same run as {earlier}, with the same rate"
+            continue
+        assert run.tokens_per_s
+        predicted = math.exp(log_rate(sample, {}))
+        if not 1 / UNLIKELY < run.tokens_per_s / predicted < UNLIKELY:
+            why[run.id] = doubt(run.tokens_per_s, predicted)
+    return why
+
+
+def _too_few(count: int, source: str) -> str:
+    runs = "1 run" if count == 1 else f"{count:,} runs"
+    return f"{source} has {runs} that can be used; a calibration takes {LEAST} to {MOST:,}."
+
+
+def _reasons(unusable: Sequence[tuple[str, str]]) -> str:
+    """Why runs were not used: each reason once, with the first run that it is of."""
+    first = {re.sub(r"^line \d+: ", "", why): ident for ident, why in reversed(unusable)}
+    told = [f"{ident}: {why.rstrip('.')}" for why, ident in reversed(first.items())]
+    others = len(told) - MOST_REASONS
+    more = f"; and {others} more" if others > 0 else ""
+    return f" Not used: {'; '.join(told[:MOST_REASONS])}{more}." if told else ""
 
 
 def _why_not(line: Line) -> str:
@@ -69,9 +107,7 @@ def _why_not(line: Line) -> str:
 def calibrated(samples: Sequence[Sample], name: str, source: str, progress: Callable[[], None] = lambda: None) -> Own:
     """Fit a person's runs, held towards the shipped figures of their engine family. Raises PlanError for too few."""
     if not LEAST <= len(samples) <= MOST:
-        raise PlanError(
-            f"{source} has {len(samples):,} runs that can be predicted; a calibration takes {LEAST} to {MOST:,}."
-        )
+        raise PlanError(_too_few(len(samples), source))
     figures, fittable = shipped_figures(samples)
     one = np.ones(len(samples))
     found, linear = fit(samples, figures, fittable, progress, rounds=2, weight=one, scatter=SCATTER)

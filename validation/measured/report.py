@@ -62,7 +62,7 @@ def answered(line: Line, found: Row | None) -> Row:
     if line.run is None or found is None:
         return _without(line.id, line.number, None, line.problem)
     run, predicted = line.run, found.predicted_tokens_per_s
-    doubt = _doubt(run.tokens_per_s, found) if run.usable else ""
+    doubted = _doubt_of(run.tokens_per_s, found) if run.usable else ""
     return replace(
         found,
         id=run.id,
@@ -72,17 +72,22 @@ def answered(line: Line, found: Row | None) -> Row:
         measured_ttft_ms=run.ttft_ms,
         measured_tpot_ms=run.tpot_ms,
         error=None if predicted is None or not run.tokens_per_s else predicted / run.tokens_per_s - 1.0,
-        notes=(*found.notes, doubt) if doubt else found.notes,
+        notes=(*found.notes, doubted) if doubted else found.notes,
     )
 
 
-def _doubt(measured: float | None, found: Row) -> str:
+def _doubt_of(measured: float | None, found: Row) -> str:
     """Why a rate looks like one in another unit; empty where it does not. The row is scored all the same."""
     predicted, low, high = found.predicted_tokens_per_s, found.low_tokens_per_s, found.high_tokens_per_s
     if not measured or predicted is None or low is None or high is None:
         return ""
     if low / UNLIKELY < measured < high * UNLIKELY:
         return ""
+    return doubt(measured, predicted)
+
+
+def doubt(measured: float, predicted: float) -> str:
+    """What a rate far from its prediction says about itself."""
     apart = (
         f"{measured / predicted:,.0f} times the prediction"
         if measured > predicted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.fields.sentences import nearest, shown
 from planner.guidance.questions import bits_on_cxl, faster_dram, gpu_experts, one_server
 from planner.guidance.questions.base import Answer, Option, Planner, Question
 
@@ -18,7 +19,10 @@ def question(question_id: str) -> Question:
     for each in QUESTIONS:
         if each.id == question_id:
             return each
-    raise ValueError(f"question is {question_id!r}; known questions are {', '.join(q.id for q in QUESTIONS)}.")
+    ids = [each.id for each in QUESTIONS]
+    close = nearest(question_id, ids)
+    near = f"; the nearest is {close[0]}" if close else ""
+    raise ValueError(f"question is {shown(question_id)}; known questions are {', '.join(ids)}{near}.")
 
 
 __all__ = ["QUESTIONS", "Answer", "Option", "Planner", "Question", "question"]
