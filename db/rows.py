@@ -199,7 +199,7 @@ def stamp(result: Result | None) -> tuple[str, str]:
     if result is not None:
         return result.engine_version, result.catalog_digest
     from planner import ENGINE_VERSION
-    from planner.planning import catalog_digest
+    from planner.stamp import catalog_digest
 
     return ENGINE_VERSION, catalog_digest()
 

@@ -10,9 +10,10 @@ from planner import kernel_cache
 kernel_cache.choose(Path(__file__).parent)
 
 if TYPE_CHECKING:
-    from planner.planning import catalog_digest, plan
+    from planner.planning import plan
     from planner.result import Result
     from planner.scenario import Scenario
+    from planner.stamp import catalog_digest
 
 __all__ = ["ENGINE_VERSION", "Result", "Scenario", "catalog_digest", "plan"]
 
@@ -21,10 +22,14 @@ ENGINE_VERSION = "0.1.0"
 
 def __getattr__(name: str) -> object:
     """Import the engine when it is first used: lists and help on the command line do without it."""
-    if name in ("plan", "catalog_digest"):
-        from planner import planning as module
+    if name == "plan":
+        from planner.planning import plan
 
-        return getattr(module, name)
+        return plan
+    if name == "catalog_digest":
+        from planner.stamp import catalog_digest
+
+        return catalog_digest
     if name == "Result":
         from planner.result import Result
 

@@ -116,7 +116,7 @@ class Bundle(_Record):
 def bundle(scenarios: tuple[BundleScenario, ...], project: BundleProject | None = None) -> Bundle:
     """A file's content, with every table, calibration and machine that a version refers to."""
     from planner import ENGINE_VERSION
-    from planner.planning import catalog_digest
+    from planner.stamp import catalog_digest
 
     attachments, missing = collect(version.scenario for each in scenarios for version in each.versions)
     return Bundle(

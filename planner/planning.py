@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from functools import lru_cache
-from pathlib import Path
-
-import hardware
 import models
 from planner import ENGINE_VERSION
 from planner.advice import memory_record
@@ -32,6 +27,7 @@ from planner.result import (
 )
 from planner.scenario import Scenario
 from planner.sensitivity import marginals
+from planner.stamp import catalog_digest
 from planner.uncertainty import doubts, intervals
 
 
@@ -104,21 +100,6 @@ def _details(found: Evaluation, complete: bool) -> Details | None:
     if schedule is not None:
         more["schedule"] = schedule
     return (told or Details()).model_copy(update=more) if more else told
-
-
-@lru_cache(maxsize=1)
-def catalog_digest() -> str:
-    """SHA-256 over all data that a result rests on: model and hardware catalogs, presets, traces, loss surrogates."""
-    digest = hashlib.sha256(hardware.catalog_digest().encode())
-    roots = (
-        Path(models.__file__).parent / "catalog",
-        Path(__file__).parent / "data",
-        Path(__file__).parent / "routing",
-    )
-    for root in roots:
-        for path in sorted(p for p in root.rglob("*") if p.suffix in {".json", ".npz", ".csv"}):
-            digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 def _headline(found: Evaluation, ends: dict[str, Interval]) -> Headline:

@@ -89,12 +89,19 @@ def _is_file(what: str) -> bool:
 
 
 def _from_file(what: str, name: str | None) -> Bundle:
+    from db import StoreError
+    from db.text import NAME_CHARS, clean_name, visible
     from planner.bundle import of_scenario
     from planner.cli.configs import read_limited
     from planner.fields import scenario_from_json
 
     scenario = scenario_from_json(read_limited(what, "scenario"))
-    return of_scenario(scenario, (name or Path(what).stem or "scenario")[:200])
+    stem = visible(Path(what).stem)[:NAME_CHARS]
+    try:
+        # A name that no library takes would make a file that none imports.
+        return of_scenario(scenario, clean_name(stem if name is None and stem.strip() else name or ""))
+    except StoreError as error:
+        raise UsageError(f"--name cannot be used: {error}") from None
 
 
 def _from_library(what: str) -> Bundle:

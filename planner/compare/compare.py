@@ -13,10 +13,11 @@ from planner.compare.groups import Group, differing_groups, mixed, union_name
 from planner.compare.records import Comparison, Delta, Merge, Pair, Part, Side, Step
 from planner.compare.shapley import Block, Values, merged, parts_of
 from planner.errors import PlanError
-from planner.planning import catalog_digest, plan
+from planner.planning import plan
 from planner.result import Result
 from planner.routing import RoutingError
 from planner.scenario import Scenario
+from planner.stamp import catalog_digest
 from planner.words import names, sureness, verdict
 from planner.words.formats import listing, shorten
 

@@ -296,3 +296,11 @@ def test_the_commands_write_and_add_the_same(
     (scenario,) = read_file(single).scenarios
     assert (scenario.versions[0].name, scenario.versions[0].scenario.workload.batch) == ("mine", 7)
     assert scenario.created_at <= datetime.now(UTC)
+    for name, words in (("  ", "name is empty"), ("x" * 201, "201 characters"), ("a\x1b[31m", "control character")):
+        assert main(["export", str(asked), "--out", single, "--name", name]) == 2
+        assert words in capsys.readouterr().err
+    odd = tmp_path / "a\n\udcff.json"
+    odd.write_text(Scenario().canonical_json())
+    assert main(["export", str(odd), "--out", single]) == 0
+    assert main(["import", single]) == 0
+    assert store.list()[0].name == "a\ufffd\ufffd"
