@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -18,17 +19,11 @@ from db.rows import read_scenario, scenario_text, set_head, summary_of
 from db.scenarios import listed_row, project_key
 from db.sessions import Sessions, key_of
 from db.text import clean_author, clean_comment, clean_name, clean_note, clean_tags
-from planner.bundle import (
-    MAX_SCENARIOS,
-    Bundle,
-    BundleComment,
-    BundleProject,
-    BundleScenario,
-    BundleVersion,
-    bundle,
-)
 from planner.difference import changed_paths
 from planner.fields.sentences import shown
+
+if TYPE_CHECKING:  # the format knows tables and traces, and with them the engine: a save does without it
+    from planner.bundle import Bundle, BundleScenario
 
 
 class Bundles(Sessions):
@@ -36,6 +31,8 @@ class Bundles(Sessions):
 
     def export_scenario(self, id: str) -> Bundle:
         """A scenario with all its versions and comments, and everything that they refer to."""
+        from planner.bundle import bundle
+
         with self._read("export the scenario") as session:
             row = listed_row(session, id)
             if row is None:
@@ -45,6 +42,8 @@ class Bundles(Sessions):
 
     def export_project(self, id: str) -> Bundle:
         """A project with all scenarios that are not archived."""
+        from planner.bundle import MAX_SCENARIOS, BundleProject, bundle
+
         with self._read("export the project") as session:
             key = key_of(id)
             project = None if key is None else session.get(ProjectRow, key)
@@ -97,6 +96,8 @@ class Bundles(Sessions):
 
 
 def _scenario(session: Session, row: ScenarioRow) -> BundleScenario:
+    from planner.bundle import BundleComment, BundleScenario, BundleVersion
+
     versions = []
     statement = select(VersionRow).where(VersionRow.scenario_id == row.id).order_by(VersionRow.number)
     for kept in session.scalars(statement):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -11,6 +15,8 @@ from sqlalchemy import text
 from db import NotFoundError, Store, UnreadableError, open_store
 from planner.scenario import ModelChoice, PolicyChoice, Scenario, SystemChoice, Workload
 from tests.db.builders import result_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def scenario(batch: int = 8, **parts: object) -> Scenario:
@@ -188,3 +194,16 @@ def test_health_is_one_sentence(store: Store) -> None:
     store.archive(store.save(asked, "b").id)
     assert store.health().endswith(" holds 1 scenarios and 1 results.")
     assert "tierline-test" not in store.health()  # the password
+
+
+def test_a_save_needs_no_engine(tmp_path: Path) -> None:
+    """Compiling and importing the engine takes seconds, which nobody waits for who saves, lists or comments."""
+    code = (
+        "import sys; from db import open_store; from planner.scenario import Scenario; s = open_store(); "
+        "x = s.save(Scenario(), 'a'); s.update(x.id, name='b', expected_version=1); s.comment(x.id, 'c'); s.list(); "
+        "print(sorted({'numba', 'streamlit', 'planner.evaluate'} & set(sys.modules)))"
+    )
+    env = {**os.environ, "TIERLINE_DATA": str(tmp_path)}
+    env.pop("TIERLINE_DATABASE_URL", None)
+    done = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
