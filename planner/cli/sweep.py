@@ -138,8 +138,10 @@ def _out(path: str | None, text: str, result: SweepResult) -> str:
 
 
 def _text(result: SweepResult, key: str) -> str:
+    from planner.sweep.about import label
+    from planner.sweep.idle import idle_axes
     from planner.sweep.metrics import METRICS
-    from planner.sweep.near_best import choose
+    from planner.sweep.near_best import choose, left_out
     from planner.words.formats import significant
     from planner.words.names import BOUNDS
 
@@ -164,6 +166,8 @@ def _text(result: SweepResult, key: str) -> str:
         best = result.points[choice.best]
         value = significant(best.figure(key) or 0.0)
         first += f"Best on {METRICS[key].name}: point {best.index} (*), {value} {METRICS[key].unit}. {choice.sentence}"
+        first += f" {left_out(result)}".rstrip()
+    first += "".join(f" {label(path)} moves nothing here." for path in idle_axes(result))
     more = len(result.points) - TEXT_ROWS
     last = f"... and {more:,} more; --json, --csv or --out FILE has them all.\n" if more > 0 else ""
     return (f"{first}\n\n" + columns(rows, header=header, numbers=numbers) + last).translate(_SPACES)

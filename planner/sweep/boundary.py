@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -95,6 +97,58 @@ def winners_map(result: SweepResult, x_path: str, y_path: str, key: str, by: str
         next_name = "" if second is None else str(second.values[place])
         cells[at] = Cell(first.index, value, str(first.values[place]), second=next_name, ratio=ratio)
     return _map(one, x_path, y_path, cells)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The region changes along one axis from a cell: it still holds at ``until``, and is another from ``at`` on."""
+
+    path: str
+    side: str
+    until: float
+    at: float
+    region: str
+
+
+def nearest_cell(found: Map, x: float, y: float) -> tuple[int, int] | None:
+    """Row and column of the cell nearest to both values; None when they lie off the map."""
+    row, column = _nearest(found.ys, y), _nearest(found.xs, x)
+    return None if row is None or column is None or found.cells[row][column] is None else (row, column)
+
+
+def turns(found: Map, row: int, column: int) -> tuple[Turn, ...]:
+    """The first change of region from a cell to the left, right, below and above."""
+    here = found.cells[row][column]
+    if here is None:
+        return ()
+    told = []
+    lines = ((found.x_path, found.xs, column, found.cells[row]),
+             (found.y_path, found.ys, row, tuple(line[column] for line in found.cells)))  # fmt: skip
+    for path, values, place, cells in lines:
+        for side, way in (("below", range(place - 1, -1, -1)), ("above", range(place + 1, len(values)))):
+            before = place
+            for step in way:
+                cell = cells[step]
+                if cell is None:
+                    break
+                if cell.region != here.region:
+                    told.append(Turn(path, side, values[before], values[step], cell.region))
+                    break
+                before = step
+    return tuple(told)
+
+
+def _nearest(values: Sequence[float], value: float) -> int | None:
+    """The place of the nearest of rising values, by ratio above zero; None beyond half a step outside."""
+    if not values:
+        return None
+    log = values[0] > 0 and value > 0
+    steps = [math.log(one) for one in values] if log else list(values)
+    at = math.log(value) if log else value
+    room = 0.5 * max((b - a for a, b in itertools.pairwise(steps)), default=0.0) + 1e-9
+    if not steps[0] - room <= at <= steps[-1] + room:
+        return None
+    return min(range(len(steps)), key=lambda place: abs(steps[place] - at))
 
 
 @dataclass(frozen=True)

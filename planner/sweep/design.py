@@ -19,6 +19,7 @@ from planner.sweep.about import is_whole
 
 MOST_POINTS = 20_000
 MOST_AXES = 8
+MOST_COUNT = 10**9  # values of an axis that are still counted
 
 Value = bool | int | float | str | None
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -39,7 +40,7 @@ class Span(Part):
 
     low: Finite
     high: Finite
-    count: int = Field(ge=1, le=10**9)
+    count: int = Field(ge=1, le=MOST_COUNT)
 
 
 class Steps(Part):
@@ -86,7 +87,8 @@ class Axis(Part):
         if span is not None:
             return span.count
         assert self.range is not None
-        return math.floor((self.range.high - self.range.low) / self.range.step * (1 + 1e-12) + 1e-9) + 1
+        steps = (self.range.high - self.range.low) / self.range.step
+        return math.floor(min(steps, MOST_COUNT) * (1 + 1e-12) + 1e-9) + 1
 
     @property
     def ends(self) -> tuple[Value, ...]:
@@ -139,7 +141,7 @@ class SweepSpec(Part):
     base: Scenario = Field(default_factory=Scenario)
     axes: tuple[Axis, ...] = Field(min_length=1)
     design: Literal["grid", "sobol"] = "grid"
-    samples: int | None = Field(None, ge=1, le=10**9, description="points of a Sobol design")
+    samples: int | None = Field(None, ge=1, le=MOST_COUNT, description="points of a Sobol design")
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of the scrambling of a Sobol design")
 
     @model_validator(mode="after")
@@ -163,8 +165,9 @@ class SweepSpec(Part):
         """Raises SweepError with the count and how to narrow it."""
         if self.count <= most:
             return
+        told = f"more than {MOST_COUNT:,}" if self.count > MOST_COUNT else f"{self.count:,}"
         if self.design == "sobol":
-            raise SweepError(f"This sweep has {self.count:,} points, up to {most:,} are run; lower its samples.")
+            raise SweepError(f"This sweep has {told} points, up to {most:,} are run; lower its samples.")
         largest = max(self.axes, key=lambda axis: axis.count)
         others = self.count // largest.count
         fewer = (
@@ -174,7 +177,7 @@ class SweepSpec(Part):
         )
         counted = f" ({' x '.join(f'{axis.count:,}' for axis in self.axes)})" if others > 1 else ""
         raise SweepError(
-            f"This sweep has {self.count:,} points{counted}, up to {most:,} are run; {fewer}, leave an axis out, or "
+            f"This sweep has {told} points{counted}, up to {most:,} are run; {fewer}, leave an axis out, or "
             f"sample it as a Sobol design of for example {min(1024, most):,} points."
         )
 

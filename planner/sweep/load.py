@@ -7,19 +7,23 @@ two planned points unless the planner is asked again in between (:func:`break_ev
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.energy import HOURS_PER_MONTH
 from planner.errors import PlanError
 from planner.scenario import Scenario
-from planner.sweep.outcome import outcome
+from planner.sweep.executors.base import Executor
+from planner.sweep.outcome import Outcome, outcome
 from planner.sweep.paths import scenario_at
 from planner.sweep.record import SweepResult
+from planner.sweep.run import run_many
 
 LOAD = "workload.requests_per_s"
 BUSY = "economics.busy_share"
+LEAST_BUSY = 0.001  # what the field takes
 TOLERANCE = 1e-4
+Planner = Callable[[Scenario], Outcome]
 
 
 @dataclass(frozen=True)
@@ -89,50 +93,97 @@ def break_even(
     return high
 
 
-def month_margin(api: ApiPrice) -> Callable[[Scenario], float | None]:
+def month_margin(api: ApiPrice, plan: Planner = outcome) -> Callable[[Scenario], float | None]:
     """Own cost of a month less the API's, at the scenario's load."""
 
     def margin(scenario: Scenario) -> float | None:
-        found = outcome(scenario)
+        found = plan(scenario)
         usd, load = found.figure("usd_per_month"), found.figure("load_requests_per_s")
         return None if usd is None or load is None else usd - api.usd_per_month(scenario, load)
 
     return margin
 
 
-def request_margin(api: ApiPrice) -> Callable[[Scenario], float | None]:
+def request_margin(api: ApiPrice, plan: Planner = outcome) -> Callable[[Scenario], float | None]:
     """Own cost of one request less the API's, at the scenario's busy share."""
 
     def margin(scenario: Scenario) -> float | None:
-        found, w = outcome(scenario), scenario.workload
-        out, into = found.figure("usd_per_million_output_tokens"), found.figure("usd_per_million_input_tokens")
-        if out is None or into is None:
-            return None
-        return (w.output_tokens * out + w.prompt_tokens * into) / 1e6 - api.usd_per_request(scenario)
+        own = _usd_per_request(plan(scenario), scenario)
+        return None if own is None else own - api.usd_per_request(scenario)
 
     return margin
 
 
-def break_even_busy_share(scenario: Scenario, api: ApiPrice) -> float | None:
+def break_even_busy_share(scenario: Scenario, api: ApiPrice, plan: Planner = outcome) -> float | None:
     """Least busy share at which own machines cost no more per request than the API; None where none does."""
-    return break_even(scenario, BUSY, 0.001, 1.0, api, request_margin(api))
+    return break_even(scenario, BUSY, LEAST_BUSY, 1.0, api, request_margin(api, plan))
 
 
-def break_even_load(result: SweepResult, api: ApiPrice) -> float | None:
-    """Least load, requests per second, at which the month costs no more than the API; None where none planned does.
+@dataclass(frozen=True)
+class BusyPoint:
+    """One busy share: own USD of one request, and the API's price of a million output tokens that costs the same.
 
-    Looked for between the first planned load that is no dearer and the one before it, by planning in between.
+    The price is below zero where the API's input tokens alone cost more than own machines.
+    """
+
+    busy_share: float
+    usd_per_request: float
+    matching_usd_per_million_output: float
+
+
+def busy_curve(
+    scenario: Scenario, usd_per_million_input: float, shares: Sequence[float], executor: Executor | None = None
+) -> tuple[BusyPoint, ...]:
+    """Own machines at these busy shares beside an API with that price of input tokens; none where it does not fit."""
+    asked = [scenario_at(scenario, [BUSY], [share]) for share in shares]
+    w, found = scenario.workload, []
+    for share, one, told in zip(shares, asked, run_many(asked, executor), strict=True):
+        own = _usd_per_request(told, one)
+        if own is not None:
+            left = own * 1e6 - w.prompt_tokens * usd_per_million_input
+            found.append(BusyPoint(share, own, left / w.output_tokens))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Loads, requests per second: from ``first`` on a month first costs no more than the API, from ``lasting`` on it
+    stays so as far as was planned (None: it is dearer again at the end). Between them another system makes it dearer.
+    """
+
+    first: float
+    lasting: float | None
+
+
+def break_even_load(result: SweepResult, api: ApiPrice, plan: Planner = outcome) -> Crossing | None:
+    """Where a month of the load costs no more than the API; None where no planned load does.
+
+    Each crossing is looked for between two planned loads, by planning in between.
     """
     curve = load_curve(result, api)
-    for before, after in zip((None, *curve), curve, strict=False):
-        assert after.api_usd_per_month is not None
-        if after.usd_per_month <= after.api_usd_per_month:
-            if before is None:
-                return after.requests_per_s
-            try:
-                return break_even(
-                    result.spec.base, LOAD, before.requests_per_s, after.requests_per_s, api, month_margin(api)
-                )
-            except PlanError:
-                return after.requests_per_s
-    return None
+    cheaper = [point.usd_per_month <= (point.api_usd_per_month or 0.0) for point in curve]
+    if not any(cheaper):
+        return None
+
+    def between(place: int) -> float:
+        after = curve[place].requests_per_s
+        if place == 0:
+            return after
+        try:
+            before = curve[place - 1].requests_per_s
+            found = break_even(result.spec.base, LOAD, before, after, api, month_margin(api, plan))
+        except PlanError:
+            found = None
+        return after if found is None else found
+
+    first = cheaper.index(True)
+    last = len(cheaper) - cheaper[::-1].index(False) if False in cheaper else 0
+    at = between(first)
+    lasting = None if last == len(curve) else at if last <= first else between(last)
+    return Crossing(at, lasting)
+
+
+def _usd_per_request(found: Outcome, scenario: Scenario) -> float | None:
+    out, into = found.figure("usd_per_million_output_tokens"), found.figure("usd_per_million_input_tokens")
+    w = scenario.workload
+    return None if out is None or into is None else (w.output_tokens * out + w.prompt_tokens * into) / 1e6

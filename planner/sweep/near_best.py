@@ -65,9 +65,19 @@ def infeasible(result: SweepResult) -> str:
     if not rows:
         return "No point was planned yet."
     if len(rows) == 1:
-        return f"No point is feasible: {rows[0].constraint} excludes all {count(total)}. {rows[0].example}".strip()
+        every = f"all {count(total)}" if total > 1 else "the only one"
+        return f"No point is feasible: {rows[0].constraint} excludes {every}. {rows[0].example}".strip()
     told = [f"{row.constraint} excludes {count(row.points)}" for row in rows]
     return f"No point of {count(total)} is feasible: {listing(told)}. {rows[0].example}".strip()
+
+
+def left_out(result: SweepResult) -> str:
+    """One sentence on the points beside the feasible ones and what excludes them; empty where there are none."""
+    rows = [row for row in excluded(result) if row.constraint != NOT_RUN]
+    if not rows:
+        return ""
+    told = listing([f"{row.constraint} excludes {count(row.points)}" for row in rows])
+    return f"Of {count(len(result.points))} points {told}."
 
 
 NOT_RUN = "the end of the sweep"
@@ -80,10 +90,15 @@ def _constraint(result: SweepResult, point: Point) -> tuple[str, str] | None:
     if out.status == "does not fit":
         return _unfit(out.reason), out.reason
     if out.status in ("refused", "failed"):
-        return ("inputs that do not go together" if out.status == "refused" else "a fault of the program"), out.reason
+        return _refused(out.reason) if out.status == "refused" else "a fault of the program", out.reason
     if out.meets_slo is False:
         return _missed(result, point)
     return None
+
+
+def _refused(reason: str) -> str:
+    alone = " not known" in reason or "; it takes " in reason
+    return "a value that is not accepted" if alone else "a clash of inputs"
 
 
 def _unfit(reason: str) -> str:

@@ -14,6 +14,7 @@ from planner.sweep.outcome import Outcome
 from planner.sweep.paths import scenario_at
 
 MOST_BYTES = 200_000_000
+SCHEMA = 1
 
 
 class Point(Part):
@@ -85,6 +86,8 @@ def from_json(text: str | bytes) -> SweepResult:
         return SweepResult.model_validate_json(text)
     except ValidationError as error:
         raise SweepError(_sentence("sweep", error)) from None
+    except RecursionError:
+        raise SweepError("This sweep is nested too deeply to be read.") from None
 
 
 def spec_from_json(text: str | bytes) -> SweepSpec:
@@ -118,6 +121,11 @@ def spec_from(data: object) -> SweepSpec:
 def _sentence(what: str, error: ValidationError) -> str:
     """The first fault, where it is and what would be right."""
     detail = error.errors(include_url=False)[0]
+    if detail["loc"][:1] == ("schema_version",) and isinstance(detail["input"], int) and detail["input"] > SCHEMA:
+        return (
+            f"This {what} was written by a newer Tierline (its schema_version is {detail['input']}, this one reads "
+            f"{SCHEMA}); update Tierline to open it."
+        )
     where = ".".join(str(part) for part in detail["loc"][:6])
     reason = str((detail.get("ctx") or {}).get("error", detail["msg"])).rstrip(".")
     reason = reason.removeprefix("Input ")

@@ -10,11 +10,19 @@ import planner
 from planner.fields import set_paths
 from planner.scenario import Scenario
 from planner.sweep import Axis, Outcome, Point, SweepError, SweepResult, SweepSpec, sweep
-from planner.sweep.boundary import bounds_map, marks, winners_map
+from planner.sweep.boundary import Turn, bounds_map, marks, nearest_cell, turns, winners_map
 from planner.sweep.frontier import frontier, pareto
+from planner.sweep.idle import idle_axes
 from planner.sweep.knee import knee, knee_of
-from planner.sweep.load import ApiPrice, break_even_busy_share, break_even_load, load_curve, month_margin
-from planner.sweep.near_best import choose, excluded, infeasible
+from planner.sweep.load import (
+    ApiPrice,
+    break_even_busy_share,
+    break_even_load,
+    busy_curve,
+    load_curve,
+    month_margin,
+)
+from planner.sweep.near_best import choose, excluded, infeasible, left_out
 
 BATCH, BANDWIDTH = "workload.batch", "system.overrides.gpu.memory_bandwidth_bytes_per_s"
 PCIE = "system.overrides.pcie.bandwidth_bytes_per_s"
@@ -105,6 +113,21 @@ def test_a_map_draws_its_edges_between_regions():
     assert found.regions() == {"hbm": 3, "link": 3}
 
 
+def test_what_ends_a_region_is_the_first_other_one_along_each_axis():
+    regions = {(1, 1): "a", (2, 1): "a", (4, 1): "b", (1, 2): "c", (2, 2): "a", (4, 2): "b"}
+    rows = [((x, y), {"tpot_s": 1.0}, {"bound_by": region}) for (x, y), region in regions.items()]
+    axes = {BATCH: (1, 2, 4), "workload.prompt_tokens": (1, 2)}
+    found = bounds_map(made(axes, rows), BATCH, "workload.prompt_tokens", "tpot_s")
+    assert turns(found, 0, 0) == (
+        Turn(BATCH, "above", 2.0, 4.0, "b"),
+        Turn("workload.prompt_tokens", "above", 1.0, 2.0, "c"),
+    )
+    assert turns(found, 1, 1) == (Turn(BATCH, "below", 2.0, 1.0, "c"), Turn(BATCH, "above", 2.0, 4.0, "b"))
+    assert nearest_cell(found, 2.9, 1.0) == (0, 2)  # by ratio: 2.9 is nearer to 4 than to 2
+    assert nearest_cell(found, 2.7, 1.0) == (0, 1)
+    assert nearest_cell(found, 64.0, 1.0) is None and nearest_cell(found, 0.1, 1.0) is None
+
+
 def test_the_winner_of_a_cell_is_the_best_that_meets_its_targets():
     rows = [
         ((1, 1, "a"), {"tpot_s": 1.0}, {"meets_slo": False}),
@@ -149,10 +172,58 @@ def test_cost_of_a_load_steps_in_whole_systems_and_meets_the_api_where_the_plans
     curve = load_curve(result, api)
     assert [point.systems for point in curve] == [1, 1, 1, 2, 2, 3]
     assert all(point.usd_per_month == pytest.approx(8.0 * 730 * point.systems, rel=1e-6) for point in curve)
-    at = break_even_load(result, api)
+    at = break_even_load(result, api).first
     assert at == pytest.approx(0.7 * one, rel=2e-4)
     assert month_margin(api)(set_paths(base, {"workload.requests_per_s": at})) <= 0
     assert break_even_load(result, ApiPrice(0.0, 1e-6)) is None
+
+
+def test_a_further_system_that_is_not_filled_makes_own_machines_dearer_again():
+    base = set_paths(Scenario(), {"economics.mode": "rented", "economics.rent_usd_per_hour": 8.0})
+    one = planner.plan(base, with_ranges=False, with_marginals=False).capacity.system_requests_per_s * 0.7
+    loads = tuple(one * share for share in (0.5, 0.9, 1.1, 1.7, 1.95, 2.9))
+    result = sweep(SweepSpec(base=base, axes=(Axis(path="workload.requests_per_s", values=loads),)))
+    per_request = 8.0 / 3600 / (0.8 * one)  # an API at which one system pays from 0.8, two from 1.6 of a system's load
+    api = ApiPrice(0.0, per_request * 1e6 / 256)
+    found = break_even_load(result, api)
+    assert found.first == pytest.approx(0.8 * one, rel=2e-4)
+    assert found.lasting == pytest.approx(1.6 * one, rel=2e-4)
+    three = Axis(path="workload.requests_per_s", values=loads[:3])  # ends where two systems are too many
+    assert break_even_load(sweep(SweepSpec(base=base, axes=(three,))), api).lasting is None
+    margin = month_margin(api)
+    for share, cheaper in ((0.79, False), (0.81, True), (1.01, False), (1.59, False), (1.61, True)):
+        assert (margin(set_paths(base, {"workload.requests_per_s": one * share})) <= 0) is cheaper
+
+
+def test_the_price_that_own_machines_match_costs_the_same_as_they_do():
+    shares = (0.1, 0.5, 1.0)
+    curve = busy_curve(Scenario(), 0.05, shares)
+    assert [point.busy_share for point in curve] == list(shares)
+    for point in curve:
+        base = set_paths(Scenario(), {"economics.busy_share": point.busy_share})
+        head = planner.plan(base, with_ranges=False, with_marginals=False).headline
+        own = (1024 * head.usd_per_million_input_tokens + 256 * head.usd_per_million_output_tokens) / 1e6
+        assert point.usd_per_request == pytest.approx(own, rel=1e-12)
+        api = ApiPrice(0.05, point.matching_usd_per_million_output)
+        assert api.usd_per_request(base) == pytest.approx(own, rel=1e-12)
+    at = break_even_busy_share(Scenario(), ApiPrice(0.05, curve[1].matching_usd_per_million_output))
+    assert at == pytest.approx(0.5, rel=2e-4)
+    unfit = set_paths(Scenario(), {"system.overrides.gpu.memory_capacity_bytes": 1e10})
+    assert busy_curve(unfit, 0.05, shares) == ()
+
+
+def test_an_axis_that_moves_nothing_is_told_and_one_that_was_not_compared_is_not():
+    cxl = Axis(path="system.overrides.cxl.internal_bandwidth_bytes_per_s", values=(1e11, 2e11))
+    batch = Axis(path=BATCH, values=(1, 2))
+    assert idle_axes(sweep(SweepSpec(axes=(cxl, batch)))) == (cxl.path,)
+    assert idle_axes(sweep(SweepSpec(axes=(cxl, batch), design="sobol", samples=1))) == ()
+
+
+def test_what_is_left_out_is_counted_under_its_constraint():
+    axes = (Axis(path="policy.id", values=("all-gpu", "monde", "no-such")),)
+    told = left_out(sweep(SweepSpec(axes=axes)))
+    assert told.startswith("Of 3 points") and "lacks excludes 1" in told and "not accepted excludes 1" in told
+    assert left_out(sweep(SweepSpec(axes=(Axis(path=BATCH, values=(1,)),)))) == ""
 
 
 def test_break_even_busy_share_is_where_both_cost_the_same():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from planner.errors import PlanError
 from planner.fields import get_path, set_paths
 from planner.scenario import Scenario
-from planner.sweep import Axis, Span, Steps, SweepError, SweepSpec, spec_from_json, sweep
+from planner.sweep import Axis, Span, Steps, SweepError, SweepSpec, spec_from, spec_from_json, sweep
 from planner.sweep.paths import check, scenario_at
 
 BANDWIDTH = "system.overrides.gpu.memory_bandwidth_bytes_per_s"
@@ -146,3 +146,15 @@ def test_a_swept_load_takes_the_place_of_the_other_way_to_state_it():
     found = scenario_at(base, ["workload.requests_per_s"], [2.0])
     assert get_path(found, "workload.output_tokens_per_day") is None
     assert found.workload.requests_per_s == 2.0
+
+
+@pytest.mark.parametrize("step", [1e-320, 5e-324, 1e-12])
+def test_a_step_too_small_to_count_is_refused_like_any_other_number_of_points(step):
+    spec = SweepSpec(axes=(Axis(path="economics.pue", range={"low": 1, "high": 2, "step": step}),))
+    with pytest.raises(SweepError, match="more than 1,000,000,000 points"):
+        spec.refuse_if_too_large()
+
+
+def test_a_spec_of_a_newer_version_says_so():
+    with pytest.raises(SweepError, match="newer Tierline"):
+        spec_from({"schema_version": 2, "axes": [{"path": "workload.batch", "values": [1]}]})

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner.sweep import from_json
+from planner.sweep import METRICS, Axis, SweepSpec, from_json, sweep
+from planner.sweep.load import ApiPrice
+from ui import library
 from ui.charts import plane
+from ui.explore.asked import Asked, restored
 from ui.theme import LIGHT
 
 PAGE = """
@@ -41,8 +45,8 @@ def planned(page, name):
     raise AssertionError("the sweep did not finish")
 
 
-def text(page):
-    return " ".join(block.proto.html.body if hasattr(block.proto, "html") else "" for block in page.get("html"))
+def text_of(page):
+    return " ".join(" ".join(block.proto.body for block in page.get("html")).split())
 
 
 def test_the_frontier_is_planned_and_every_point_can_be_opened(explore):
@@ -80,8 +84,6 @@ def test_a_saved_sweep_is_found_and_opened_again(explore):
     page.text_input(key="explore-free-name").set_value("<b>mine</b>").run()
     page.button(key="explore-free-save").click().run()
     assert not page.exception and not page.error
-    from ui import library
-
     study = next(one for one in library.store().list_studies(kind="sweep") if one.name == "<b>mine</b>")
     kept = from_json(library.store().get_study(study.id).body)
     assert kept.paths == ("workload.batch",) and len(kept.fitting) == 2
@@ -100,3 +102,56 @@ def test_a_chart_escapes_what_people_wrote_and_ticks_are_round_numbers():
     assert found["data"][0]["name"] == "&lt;b&gt;x&lt;/b&gt;"
     assert found["layout"]["xaxis"]["ticktext"] == ["1", "2", "5", "10", "20", "50", "100"]
     assert found["layout"]["shapes"][0]["x0"] == 20.0
+
+
+def test_the_load_question_tells_both_break_evens(explore):
+    page = explore
+    page.selectbox(key="explore-question").set_value("load").run()
+    page = planned(page, "load")
+    assert not page.exception and not page.error
+    assert "Own systems cost no more than the API from" in text_of(page)
+    assert "own machines cost no more per request from" in text_of(page)
+    assert len(page.get("plotly_chart")) == 2
+    page.number_input(key="explore-load-out").set_value(0.0).run()
+    page.number_input(key="explore-load-in").set_value(0.0).run()
+    assert "the API stays cheaper" in text_of(page) and "dearer even when they never wait" in text_of(page)
+
+
+def test_a_saved_sweep_opens_with_the_metric_axes_and_price_that_its_reader_chose(explore):
+    page = explore
+    page.selectbox(key="explore-question").set_value("load").run()
+    page.number_input(key="explore-load-out").set_value(7.25).run()
+    page = planned(page, "load")
+    page.text_input(key="explore-load-name").set_value("dear API").run()
+    page.button(key="explore-load-save").click().run()
+    shown = text_of(page)
+    study = next(one for one in library.store().list_studies(kind="sweep") if one.name == "dear API")
+    assert study.spec["view"]["api"] == [0.5, 7.25]
+    page.selectbox(key="explore-saved").set_value(study.id).run()
+    page.button(key="explore-open-saved").click().run()
+    assert not page.exception and not page.error
+    found = next(part for part in shown.split("<p") if "Own systems cost" in part)
+    assert found in text_of(page)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, [], "x", {}, {"metric": 3, "x": ["a"], "y": None}, {"metric": "nope", "x": "gone", "y": "gone"},
+     {"api": [1]}, {"api": ["1", 2]}, {"api": [-1, float("nan")]}],
+)  # fmt: skip
+def test_a_view_that_cannot_be_restored_falls_back_to_what_the_sweep_has(given):
+    axes = (Axis(path="workload.batch", values=(1,)), Axis(path="workload.prompt_tokens", values=(64,)))
+    result = sweep(SweepSpec(axes=axes))
+    for question in ("map", "winners"):
+        found = restored(question, result, given)
+        assert (found.x, found.y) == result.paths and found.metric in METRICS and found.api is None
+    assert restored("free", result, given).x in METRICS
+
+
+def test_a_view_comes_back_as_it_was_saved():
+    axes = (Axis(path="workload.batch", values=(1,)), Axis(path="workload.prompt_tokens", values=(64,)))
+    result = sweep(SweepSpec(axes=axes))
+    asked = Asked("tpot_s", "workload.prompt_tokens", "workload.batch", ApiPrice(0.1, 2.0))
+    assert restored("map", result, json.loads(json.dumps(asked.saved()))) == asked
+    free = Asked("tpot_s", "ttft_s")
+    assert restored("free", result, json.loads(json.dumps(free.saved()))) == free

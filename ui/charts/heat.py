@@ -29,8 +29,11 @@ def figure(
     colours: Mapping[str, str] | None = None,
     marks: Sequence[Mark] = (),
     log_value: bool = False,
+    today: tuple[int, int] | None = None,
 ) -> Spec:
-    """``colours`` by region, or None for the metric on a sequential scale; ``shown(value, path)`` writes a tick."""
+    """``colours`` by region, or None for the metric on a sequential scale; ``shown(value, path)`` writes a tick.
+
+    ``today`` is the row and column of the open scenario, which gets a ring."""
     columns, rows = len(found.xs), len(found.ys)
     values = _matrix(found, colours, log_value)
     traces: list[Spec] = [
@@ -45,6 +48,9 @@ def figure(
          "marker": {"symbol": "square", "size": 22, "opacity": 0, "color": pen.text},
          "selected": {"marker": {"opacity": 0}}, "unselected": {"marker": {"opacity": 0}}}
     )  # fmt: skip
+    traces += _edges(found, pen)
+    if today is not None:
+        traces += [_ring(today, pen.background, 6), _ring(today, pen.text, 3)]
     placed = placed_marks(found, marks)
     if placed:
         traces.append(
@@ -55,6 +61,7 @@ def figure(
              "marker": {"symbol": "circle", "size": 18, "color": pen.background,
                         "line": {"width": 1.5, "color": pen.text}}}
         )  # fmt: skip
+    taken = [(row, column) for column, row, _ in placed] + ([today] if today is not None else [])
     title = {"font": {"size": 13, "color": pen.muted}, "standoff": 8}
     across, up = _ticks(found.xs, found.x_path, shown, 7), _ticks(found.ys, found.y_path, shown, 9)
     return {
@@ -66,9 +73,16 @@ def figure(
             clickmode="event+select",
             xaxis=axis(pen, range=[-0.5, columns - 0.5], **across, title={"text": x_title, **title}),
             yaxis=axis(pen, range=[-0.5, rows - 0.5], **up, title={"text": y_title, **title}),
-            shapes=_edges(found, pen),
-            annotations=_region_names(found, names, colours, pen),
+            annotations=_region_names(found, names, colours, pen, taken),
         ),
+    }  # fmt: skip
+
+
+def _ring(today: tuple[int, int], colour: str, width: int) -> Spec:
+    """A ring around the open scenario's cell; drawn twice, so that it stands out on light and dark cells."""
+    return {
+        "type": "scatter", "mode": "markers", "x": [today[1]], "y": [today[0]], "hoverinfo": "skip",
+        "marker": {"symbol": "circle-open", "size": 30, "color": colour, "line": {"width": width, "color": colour}},
     }  # fmt: skip
 
 
@@ -113,18 +127,28 @@ def _ticks(values: Sequence[float], path: str, shown: Callable[[float, str], str
 
 
 def _edges(found: Map, pen: Ink) -> list[Spec]:
-    shapes = []
+    """The boundary between regions as lines of their own, below the marks; drawn twice, to stand out on any cell."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
     for row, column, side in found.edges():
-        if side == "right":
-            ends = {"x0": column + 0.5, "x1": column + 0.5, "y0": row - 0.5, "y1": row + 0.5}
-        else:
-            ends = {"x0": column - 0.5, "x1": column + 0.5, "y0": row + 0.5, "y1": row + 0.5}
-        shapes.append({"type": "line", **ends, "line": {"color": pen.background, "width": 6}})
-    return shapes + [{**shape, "line": {"color": pen.text, "width": 2.5}} for shape in shapes]
+        right = side == "right"
+        xs += [column + 0.5 if right else column - 0.5, column + 0.5, None]
+        ys += [row - 0.5 if right else row + 0.5, row + 0.5, None]
+    return [
+        {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "hoverinfo": "skip",
+         "line": {"color": colour, "width": width}}
+        for colour, width in ((pen.background, 6), (pen.text, 2.5)) if xs
+    ]  # fmt: skip
 
 
-def _region_names(found: Map, names: Mapping[str, str], colours: Mapping[str, str] | None, pen: Ink) -> list[Spec]:
-    """The name of each region of some size at the cell nearest to its middle."""
+def _region_names(
+    found: Map,
+    names: Mapping[str, str],
+    colours: Mapping[str, str] | None,
+    pen: Ink,
+    marks: Sequence[tuple[float, float]],
+) -> list[Spec]:
+    """The name of each region of some size near its middle, off the marks and inside the frame."""
     places: dict[str, list[tuple[int, int]]] = {}
     for row, line in enumerate(found.cells):
         for column, cell in enumerate(line):
@@ -136,10 +160,13 @@ def _region_names(found: Map, names: Mapping[str, str], colours: Mapping[str, st
             continue
         row_mean = sum(row for row, _ in cells) / len(cells)
         column_mean = sum(column for _, column in cells) / len(cells)
-        row, column = min(cells, key=lambda at: (at[0] - row_mean) ** 2 + (at[1] - column_mean) ** 2)
+        free = [at for at in cells if not any(abs(at[0] - r) < 0.6 and abs(at[1] - c) < 2 for r, c in marks)] or cells
+        row, column = min(free, key=lambda at: (at[0] - row_mean) ** 2 + (at[1] - column_mean) ** 2)
+        side = "left" if column < 0.2 * len(found.xs) else "right" if column >= 0.8 * len(found.xs) else "center"
+        shift = {"left": -0.4, "right": 0.4, "center": 0.0}[side]
         ground = colours[region] if colours and region in colours else ""
         notes.append(
-            {"x": column, "y": row, "text": escape(names.get(region, region or EMPTY)),
+            {"x": column + shift, "xanchor": side, "y": row, "text": escape(names.get(region, region or EMPTY)),
              "showarrow": False, "font": {"size": 13, "color": text_on(ground) if ground else pen.text},
              "bgcolor": ground or rgba(pen.background, 0.78), "borderpad": 3}
         )  # fmt: skip

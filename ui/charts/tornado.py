@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from textwrap import wrap
 
 from planner.sensitivities import Tornado
 from planner.words.formats import shorten, signed_percent
@@ -11,12 +12,13 @@ from ui.theme import TIERS, Ink
 
 ROW_PX = 34
 MOST = 10
+ROOM = 1.5  # times the longest bar: its figure stands beside it on a narrow screen too
 
 
 def figure(found: Tornado, pen: Ink) -> Spec:
     """At most ten inputs; what is better and what is worse is a colour and a side, and each end says its value."""
     bars = found.bars[:MOST][::-1]
-    names = [shorten(bar.label, 38) for bar in bars]
+    names = ["<br>".join(escape(line) for line in wrap(shorten(bar.label, 44), 22)) for bar in bars]
     traces: list[Spec] = []
     for end, colour in (("low", TIERS["gpu"]), ("high", TIERS["host"])):
         changes = [100 * getattr(bar, f"at_{end}") for bar in bars]
@@ -39,10 +41,10 @@ def figure(found: Tornado, pen: Ink) -> Spec:
             70 + ROW_PX * len(bars),
             barmode="overlay",
             margin={"l": 0, "r": 10, "t": 6, "b": 46},
-            xaxis=axis(pen, range=[-1.35 * widest, 1.35 * widest], showgrid=True, gridcolor=pen.grid, zeroline=True,
+            xaxis=axis(pen, range=[-ROOM * widest, ROOM * widest], showgrid=True, gridcolor=pen.grid, zeroline=True,
                        zerolinecolor=pen.muted,
-                       title={"text": f"change of the {found.name}, %", "font": {"size": 13, "color": pen.muted}}),
-            yaxis=axis(pen, tickvals=list(range(len(bars))), ticktext=[escape(name) for name in names],
+                       title={"text": "change, %", "font": {"size": 13, "color": pen.muted}}),
+            yaxis=axis(pen, tickvals=list(range(len(bars))), ticktext=names,
                        range=[-0.6, len(bars) - 0.4], automargin=True),
         ),
     }  # fmt: skip

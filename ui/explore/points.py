@@ -144,10 +144,10 @@ def files(result: SweepResult, key: str) -> None:
         )  # fmt: skip
 
 
-def keep(result: SweepResult, key: str, question: str) -> None:
-    """Save the sweep with its question in the library."""
+def keep(result: SweepResult, key: str, question: str, view: dict[str, object]) -> None:
+    """Save the sweep with its question and what the reader chose to see of it in the library."""
     studies.keep(
         "sweep", "sweep", f"explore-{key}", result.spec.name,
-        lambda: {"question": question, "sweep": result.spec.model_dump(mode="json")},
+        lambda: {"question": question, "view": view, "sweep": result.spec.model_dump(mode="json")},
         lambda: result.to_json().encode(),
     )  # fmt: skip

@@ -7,23 +7,26 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from planner.policies import get
+from planner.policies import catalog, get
 from planner.scenario import Scenario
 from planner.sensitivities import Input
 from planner.sweep import METRICS, Axis, Span, SweepSpec, spec_from
+from planner.sweep.about import OVERRIDES
 from planner.sweep.knee import EXPERTS
 from planner.sweep.load import LOAD, ApiPrice
 from planner.sweep.text import FORMS, axis_from
 from planner.words.formats import capital
 from planner.words.names import HEADLINE
 from ui import engine
-from ui.explore import spans, views
-from ui.explore.views import Asked
+from ui.explore import loads, maps, spans, views
+from ui.explore.asked import Asked, View
 
 RATES = ("tokens_per_s_gpu", "tokens_per_usd", "tokens_per_s_system")
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 MOST_EXPERT_STEPS = 16
 SYSTEMS_SHOWN = 4
+# Where near-data processors are: the policies that compute experts there.
+_NEAR_DATA = {"cxl.flop_per_s": ("monde",), "ndp.flop_per_s": ("monde", "trimoe")}
 Form = Callable[[Scenario], tuple[SweepSpec, Asked] | None]
 
 
@@ -33,7 +36,7 @@ class Question:
 
     title: str
     form: Form
-    view: views.View
+    view: View
 
 
 def frontier(scenario: Scenario) -> tuple[SweepSpec, Asked] | None:
@@ -72,13 +75,15 @@ def heat(scenario: Scenario) -> tuple[SweepSpec, Asked] | None:
 
 def winners(scenario: Scenario) -> tuple[SweepSpec, Asked] | None:
     """Policies over two hardware figures."""
-    known = {path: one for path, one in spans.known(scenario).items() if path.startswith("system.overrides.")}
-    chosen = spans.policies("winners", _rivals(scenario))
+    known = {path: one for path, one in spans.known(scenario).items() if path.startswith(OVERRIDES)}
+    chosen = spans.policies("winners", _rivals(scenario, known))
     metric = _metric("Wins on", [*HEADLINE][:10], "winners", "tokens_per_s_end_to_end")
-    x = spans.choose("Across", known, "winners-x", _first(known, ("cxl.internal", "ndp.internal", "dram.bandwidth")))
+    x = spans.choose(
+        "Across", known, "winners-x", _first(known, ("pcie.bandwidth", "gpu_link.bandwidth", "dram.bandwidth"))
+    )
     along = spans.span(known[x], "winners-x", 10)
     others = {path: one for path, one in known.items() if path != x}
-    y = spans.choose("Up", others, "winners-y", _first(others, ("pcie.bandwidth", "gpu.memory_capacity")))
+    y = spans.choose("Up", others, "winners-y", _first(others, ("gpu.memory_capacity", "dram.bandwidth")))
     up = spans.span(known[y], "winners-y", 8)
     if len(chosen) < 2:
         st.caption("Choose two policies or more.")
@@ -124,9 +129,9 @@ def free(scenario: Scenario) -> tuple[SweepSpec, Asked] | None:
 QUESTIONS: dict[str, Question] = {
     "frontier": Question("Throughput against interactivity", frontier, views.show_frontier),
     "experts": Question("How many experts belong in HBM", experts, views.show_experts),
-    "map": Question("A figure over two inputs, and what bounds it", heat, views.show_map),
-    "winners": Question("Which policy wins over two hardware figures", winners, views.show_winners),
-    "load": Question("Cost against load, and an API's price", load, views.show_load),
+    "map": Question("A figure over two inputs, and what bounds it", heat, maps.show_map),
+    "winners": Question("Which policy wins over two hardware figures", winners, maps.show_winners),
+    "load": Question("Cost against load, and an API's price", load, loads.show_load),
     "free": Question("A sweep of my own", free, views.show_free),
 }
 
@@ -142,15 +147,20 @@ def _metric(text: str, keys: list[str], key: str, first: str = "") -> str:
     return chosen
 
 
-def _rivals(scenario: Scenario) -> list[str]:
-    """The open policy and the two plainest others."""
-    return list(dict.fromkeys([scenario.policy.id, "layer-streaming", "cpu-experts", "monde"]))[:3]
+def _rivals(scenario: Scenario, known: dict[str, Input]) -> list[str]:
+    """The open policy and the plainest for each place that experts can have on this machine.
+
+    Plainest first, so that a tie goes to it: where all experts fit in HBM, streaming does the same as all on GPUs.
+    """
+    near = [policy for figure, policies in _NEAR_DATA.items() if OVERRIDES + figure in known for policy in policies]
+    wanted = {"all-gpu", "layer-streaming", "cpu-experts", *near, scenario.policy.id}
+    return [entry.id for entry in catalog() if entry.id in wanted]
 
 
 def _first(known: dict[str, Input], wanted: tuple[str, ...]) -> str:
     for start in wanted:
         for path in known:
-            if path.startswith(f"system.overrides.{start}"):
+            if path.startswith(OVERRIDES + start):
                 return path
     return next(iter(known))
 

@@ -52,8 +52,10 @@ def value(number: float, path: str) -> str:
 
 
 def full(number: float, path: str) -> str:
-    """A value with its unit."""
-    return shown(path, unit(path), number)
+    """A value with its unit, the one of the axis."""
+    if figure_of(path) is None or not _unit(path) or _unit(path).startswith("$"):
+        return shown(path, unit(path), number)
+    return f"{value(number, path)}\u00a0{_unit(path)}"
 
 
 def choose(text: str, paths: dict[str, Input], key: str, first: str) -> str:

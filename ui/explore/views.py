@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import streamlit as st
 
 from planner.sweep import METRICS, Point, SweepResult
-from planner.sweep.boundary import Map, Mark, bounds_map, marks, winners_map
 from planner.sweep.frontier import frontier, series
 from planner.sweep.knee import EXPERTS, METHOD, Knee, knee
-from planner.sweep.load import ApiPrice, break_even_load, load_curve
 from planner.sweep.near_best import infeasible
-from planner.words.formats import capital, dollars, listing, significant, trimmed
-from planner.words.names import BOUNDS
-from ui import tables
-from ui.charts import heat, plane
+from planner.words.formats import capital, significant, trimmed
+from ui.charts import plane
 from ui.explore import points as pts
 from ui.explore import spans
-from ui.safe import md
+from ui.explore.asked import CLICK, Asked, legend
 from ui.sections.common import draw, pen, say
-from ui.tables import LegendItem, Swatch
-from ui.theme import VIRIDIS
-
-CLICK = {"on_select": "rerun", "selection_mode": "points"}
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a view needs beside the sweep: the metrics and axes that the reader chose, and an API's price."""
-
-    metric: str = "tokens_per_s_gpu"
-    x: str = ""
-    y: str = ""
-    api: ApiPrice | None = None
-
-
-View = Callable[[SweepResult, Asked, str], int | None]
 
 
 def show_frontier(result: SweepResult, asked: Asked, key: str) -> int | None:
@@ -89,7 +65,7 @@ def show_frontier(result: SweepResult, asked: Asked, key: str) -> int | None:
     event = draw(plane.figure(lines, axes, extras, pen()), f"explore-{key}-chart",
                  f"Throughput against interactivity. {text}", **CLICK)  # fmt: skip
     pts.chosen(event, key)
-    _legend(lines, any(line.hollow for line in lines))
+    legend(lines, any(line.hollow for line in lines))
     return found.best_meeting if found.best_meeting is not None else found.pareto[len(found.pareto) // 2]
 
 
@@ -139,127 +115,19 @@ def _knee_words(found: Knee) -> str:
     return f"Up to {at} experts per layer each one gains {gain} {unit}{rest}."
 
 
-def show_map(result: SweepResult, asked: Asked, key: str) -> int | None:
-    """A metric over two inputs, with what bounds the step."""
-    found = bounds_map(result, asked.x, asked.y, asked.metric)
-    one = found.metric
-    regions = found.regions()
-    if not regions:
-        say(infeasible(result))
-        return None
-    best = _best_cell(found)
-    where = ", ".join(BOUNDS.get(region, region) for region in regions)
-    text = (
-        f"The step is bound by {where} everywhere on this map." if len(regions) == 1
-        else f"What bounds the step changes on this map between {listing([BOUNDS.get(r, r) for r in regions])}."
-    )  # fmt: skip
-    say(text)
-    values = [cell.value for row in found.cells for cell in row if cell is not None and cell.value is not None]
-    log = min(values) > 0 and max(values) / min(values) > 10
-    texts = _texts(result, found, lambda p: pts.hover(result, p, one))
-    real = marks(asked.x, asked.y)
-    fig = heat.figure(
-        found, pen(), x_title=spans.title(asked.x), y_title=spans.title(asked.y), shown=spans.value, texts=texts,
-        names={**BOUNDS, "": "does not fit"}, marks=real, log_value=log,
-    )  # fmt: skip
-    event = draw(fig, f"explore-{key}-chart", f"{capital(one.name)} over two inputs. {text}", **CLICK)
-    pts.chosen(event, key)
-    low, high = min(values), max(values)
-    middle = (low * high) ** 0.5 if log else (low + high) / 2
-    scale = f"{one.name}, {one.unit}{', logarithmic' if log else ''}; dark lines: where the bound changes"
-    st.html(tables.scale_legend(VIRIDIS, [significant(v) for v in (low, middle, high)], scale))
-    _real(found, real)
-    return best
-
-
-def show_winners(result: SweepResult, asked: Asked, key: str) -> int | None:
-    """Which policy wins over two hardware figures."""
-    found = winners_map(result, asked.x, asked.y, asked.metric)
-    regions = found.regions()
-    if not regions:
-        say(infeasible(result))
-        return None
-    total = sum(regions.values())
-    parts = [f"{spans.policy_name(region)} on {round(100 * count / total)} %" for region, count in regions.items()]
-    alone = f"{spans.policy_name(next(iter(regions)))} wins everywhere on this map."
-    text = alone if len(regions) == 1 else f"{capital(found.metric.name)}: {listing(parts)} of the map."
-    say(text)
-    colours = {region: plane.COLOURS[place % len(plane.COLOURS)] for place, region in enumerate(regions)}
-    texts = {}
-    for row, line in enumerate(found.cells):
-        for column, cell in enumerate(line):
-            if cell is None:
-                continue
-            point = result.points_by_index[cell.index]
-            words = pts.hover(result, point, found.metric)
-            if cell.second and cell.ratio:
-                words += f"<br>{trimmed(cell.ratio, 3)} times better than {spans.policy_name(cell.second)}"
-            texts[row, column] = words
-    names = {region: spans.policy_name(region) for region in regions} | {"": "none fits"}
-    real = marks(asked.x, asked.y)
-    fig = heat.figure(
-        found, pen(), x_title=spans.title(asked.x), y_title=spans.title(asked.y), shown=spans.value, texts=texts,
-        names=names, colours=colours, marks=real,
-    )  # fmt: skip
-    event = draw(fig, f"explore-{key}-chart", f"Which policy wins over two figures. {text}", **CLICK)
-    pts.chosen(event, key)
-    items = [LegendItem(Swatch(colours[r]), spans.policy_name(r), f"{n} of {total} cells") for r, n in regions.items()]
-    st.html(tables.legend(items))
-    _real(found, real)
-    return _best_cell(found)
-
-
-def show_load(result: SweepResult, asked: Asked, key: str) -> int | None:
-    """Cost against load in whole systems, beside an API."""
-    curve = load_curve(result, asked.api)
-    if not curve:
-        say(infeasible(result))
-        return None
-    crossing = break_even_load(result, asked.api) if asked.api is not None and result.complete else None
-    if asked.api is None:
-        text = f"{trimmed(curve[-1].requests_per_s, 3)} requests/s need {curve[-1].systems} systems."
-    elif crossing is None:
-        text = "Up to this load the API stays cheaper than own systems." if result.complete else "Planning …"
-    else:
-        text = f"Own systems cost no more than the API from {trimmed(crossing, 3)} requests/s on."
-    say(text)
-    by = result.points_by_index
-    texts = [
-        pts.hover(result, by[p.index], METRICS["usd_per_month"], METRICS["systems_needed"], METRICS["utilisation"])
-        for p in curve
-    ]
-    loads, indices = [p.requests_per_s for p in curve], [p.index for p in curve]
-    lines = [plane.Series("own systems", loads, [p.usd_per_month for p in curve], texts, indices, step=True)]
-    notes = [plane.Note(loads[-1], curve[-1].usd_per_month, f"{curve[-1].systems} systems", -34, -14)]
-    if asked.api is not None:
-        costs = [p.api_usd_per_month or 0.0 for p in curve]
-        lines.append(
-            plane.Series(
-                "API", loads, costs, [f"API: {dollars(c)} per month" for c in costs], indices, line=True, place=1
-            )
-        )
-        notes.append(plane.Note(loads[-1], costs[-1], "API", -14, -14))
-    verticals = ((crossing, f"break-even {trimmed(crossing, 3)} requests/s"),) if crossing else ()
-    axes = plane.Axes("load, requests/s", "USD per month, all systems")
-    extras = plane.Extras(notes=tuple(notes), verticals=verticals)
-    event = draw(
-        plane.figure(lines, axes, extras, pen()), f"explore-{key}-chart", f"Cost against load. {text}", **CLICK
-    )
-    pts.chosen(event, key)
-    _legend(lines, False)
-    return None
-
-
 def show_free(result: SweepResult, asked: Asked, key: str) -> int | None:
     """A design of one's own: any metric against any other."""
     found = frontier(result, asked.x, asked.metric)
     if not found.spots:
         say(infeasible(result))
         return None
-    text = (
-        f"{len(found.pareto)} of {len(found.spots)} points are on the frontier of {found.y.name} and {found.x.name}: "
-        "no other point is better on both."
-    )
+    both = f"{found.y.name} and {found.x.name}"
+    if len(found.pareto) == 1:
+        text = f"{capital(pts.name(result, result.points_by_index[found.pareto[0]]))} is best on both {both}."
+    else:
+        text = (
+            f"{len(found.pareto)} of {len(found.spots)} points are on the frontier of {both}: none is better on both."
+        )
     say(text)
     place = _grouping(result)
     groups = series(result, place) if place else {"": list(result.fitting)}
@@ -280,25 +148,8 @@ def show_free(result: SweepResult, asked: Asked, key: str) -> int | None:
         plane.figure(lines, axes, plane.Extras(path), pen()), f"explore-{key}-chart", f"A free sweep. {text}", **CLICK
     )
     pts.chosen(event, key)
-    _legend(lines, any(line.hollow for line in lines))
+    legend(lines, any(line.hollow for line in lines))
     return None
-
-
-def _real(found: Map, real: Sequence[Mark]) -> None:
-    """The numbers on the map and the systems that they stand for, and devices that have one of both figures."""
-    placed = [f"{place + 1} {name}" for place, (_, _, name) in enumerate(heat.placed_marks(found, real))]
-    if placed:
-        st.caption(md(f"Systems of the catalog on this map: {'; '.join(placed)}."))
-    for path, axis_, ends in ((found.x_path, "x", found.xs), (found.y_path, "y", found.ys)):
-        on = [
-            f"{mark.name} {spans.full(value, path)}"
-            for mark in real
-            if (mark.x is None) != (mark.y is None)
-            and (value := getattr(mark, axis_)) is not None
-            and ends[0] <= value <= ends[-1]
-        ]
-        if on:
-            st.caption(md(f"Devices along {spans.title(path)}: {'; '.join(on[:6])}."))
 
 
 def _wide(values: list[float]) -> bool:
@@ -319,37 +170,6 @@ def _group_name(result: SweepResult, path: str, value: str, members: list[Point]
     if path == "system.id" and members:
         return members[0].outcome.system_name
     return value or (members[0].outcome.policy_name if members else "")
-
-
-def _legend(lines: list[plane.Series], hollow: bool) -> None:
-    items = [
-        LegendItem(
-            Swatch(plane.COLOURS[line.place % len(plane.COLOURS)]), line.name, plane.SYMBOL_WORDS[line.place % 7]
-        )
-        for line in lines
-        if line.name
-    ]
-    if hollow:
-        items.append(LegendItem(Swatch("", "outline"), "Outlined", "misses the targets"))
-    if items:
-        st.html(tables.legend(items))
-
-
-def _best_cell(found: Map) -> int | None:
-    cells = [cell for row in found.cells for cell in row if cell is not None and cell.value is not None]
-    if not cells:
-        return None
-    more = found.metric.more_is_better is not False
-    return max(cells, key=lambda c: (c.value or 0.0) * (1 if more else -1)).index
-
-
-def _texts(result: SweepResult, found: Map, text: Callable[[Point], str]) -> dict[tuple[int, int], str]:
-    return {
-        (row, column): text(result.points_by_index[cell.index])
-        for row, line in enumerate(found.cells)
-        for column, cell in enumerate(line)
-        if cell is not None
-    }
 
 
 def _short(key: str) -> str:

@@ -8,14 +8,16 @@ from hardware import HardwareError
 from models import ModelError
 from planner.errors import PlanError
 from planner.routing import RoutingError
-from planner.sweep import SweepResult, SweepSpec, from_json
-from planner.sweep.near_best import choose
+from planner.sweep import METRICS, SweepResult, SweepSpec, from_json
+from planner.sweep.about import label
+from planner.sweep.idle import idle_axes
+from planner.sweep.near_best import COST, choose, left_out
 from planner.words import labels
 from planner.words.formats import count
 from ui import engine, state, studies
 from ui.explore import jobs, points, sensitivity
+from ui.explore.asked import Asked, restored
 from ui.explore.questions import QUESTIONS, Question
-from ui.explore.views import Asked
 from ui.guard import guard
 from ui.safe import md
 from ui.sections.common import Data, say, section
@@ -34,7 +36,7 @@ def run() -> None:
     with guard("opening the saved sweep"):
         _from_link()
     scenario = state.current()
-    opened: tuple[str, str, SweepResult] | None = st.session_state.get(OPENED)
+    opened: tuple[str, str, object, SweepResult] | None = st.session_state.get(OPENED)
     if opened is not None:
         _saved(*opened)
         return
@@ -87,7 +89,7 @@ def _ask(name: str, question: Question) -> None:
             return
         _progress(job, planned, how, question, name)
     if job.finished and job.answer is not None:
-        _foot(job.answer, name, _judged(name, how))
+        _foot(job.answer, name, name, how)
 
 
 def _progress(job: jobs.Job, spec: SweepSpec, how: Asked, question: Question, name: str) -> None:
@@ -120,35 +122,42 @@ def _answer(result: SweepResult, how: Asked, question: Question, name: str) -> N
     if result.stopped:
         st.warning(md(f"{result.stopped} What was planned is shown."), icon=":material/pause_circle:")
     best = question.view(result, how, name)
-    points.opener(result, name, best)
+    points.opener(result, name, choose(result, _judged(name, how)).best if best is None else best)
 
 
 def _judged(question: str, how: Asked) -> str:
     """The figure on which the best point is chosen: cost, unless the question is about another."""
     if question == "load":
         return "usd_per_million_served"
-    return how.metric if question in ("experts", "map", "winners") else "usd_per_million_output_tokens"
+    asked = question in ("experts", "map", "winners", "free") and METRICS[how.metric].more_is_better is not None
+    return how.metric if asked else COST
 
 
-def _foot(result: SweepResult, name: str, metric: str) -> None:
+def _foot(result: SweepResult, name: str, question: str, how: Asked) -> None:
     """What to take, every point as a table, files, and keeping the sweep."""
+    metric = _judged(question, how)
     choice = choose(result, metric)
     data = [Data("Points", "tierline-points.csv", None, lambda: points.table(result).csv())]
     with section("The points", f"explore-{name}-points", data):
         if choice.best is None:
             say(choice.sentence)
+            others = ""
         else:
+            others = left_out(result)
             top = result.points_by_index[choice.best]
             meets = " among points that meet the targets" if top.outcome.meets_slo else ""
             value = points.quantity(choice.metric, top.figure(metric))
             say(f"Best on {choice.metric.name}{meets}: {points.name(result, top)}, {value}. {choice.sentence}")
+        idle = [f"{label(path)} moves nothing here." for path in idle_axes(result)]
+        if others or idle:
+            st.caption(md(" ".join([*idle, others])))
         with st.expander(f"Table of {count(min(len(result.points), points.TABLE_ROWS))} points"):
             st.html(points.table(result, choice.best, choice.near).html())
         points.files(result, name)
-        points.keep(result, name, name)
+        points.keep(result, name, question, how.saved())
 
 
-def _saved(question: str, title: str, result: SweepResult) -> None:
+def _saved(question: str, title: str, view: object, result: SweepResult) -> None:
     """A sweep of the library: shown as it was planned, with today's pages."""
     left, right = st.columns([0.75, 0.25], vertical_alignment="center")
     with left:
@@ -165,23 +174,12 @@ def _saved(question: str, title: str, result: SweepResult) -> None:
     with guard("showing the saved sweep"):
         try:
             known = question if question in QUESTIONS else "free"
-            how = _asked_of(known, result)
+            how = restored(known, result, view)
             best = QUESTIONS[known].view(result, how, "saved")
-            points.opener(result, "saved", best)
-            _foot(result, "saved", _judged(known, how))
+            points.opener(result, "saved", choose(result, _judged(known, how)).best if best is None else best)
+            _foot(result, "saved", known, how)
         except BAD_INPUT as error:
             st.error(md(labels.in_words(str(error))), icon=":material/error:")
-
-
-def _asked_of(question: str, result: SweepResult) -> Asked:
-    """The view of a saved sweep: its first two axes, and the figure that its question is about."""
-    paths = (*result.paths, "", "")
-    if question in ("map", "winners"):
-        metric = "tokens_per_s_system" if question == "map" else "tokens_per_s_end_to_end"
-        return Asked(metric, paths[0], paths[1])
-    if question == "experts":
-        return Asked("tokens_per_s_system")
-    return Asked("tokens_per_s_gpu", "usd_per_million_output_tokens")
 
 
 def _from_link() -> None:
@@ -193,7 +191,9 @@ def _from_link() -> None:
 
 def _open(spec: dict[str, object], name: str, body: bytes) -> None:
     try:
-        st.session_state[OPENED] = (str(spec.get("question", "free")), name, from_json(body))
+        st.session_state[OPENED] = (
+            str(spec.get("question", "free")), name, spec.get("view"), from_json(body),
+        )  # fmt: skip
     except PlanError as error:
         st.error(md(str(error)), icon=":material/error:")
 
