@@ -36,6 +36,7 @@ def run(command: str, arguments: list[str]) -> str:
     from planner.sweep import executor, metric
 
     metric(options.metric)
+    metric(options.objective)
     where = executor(options.executor)
     bars = [tornado(planner.plan(scenario, with_marginals=False), key) for key in KEYS]
     rows = elasticities(scenario, options.metric, options.input or None, executor=where)

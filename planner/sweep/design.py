@@ -22,7 +22,7 @@ MOST_AXES = 8
 MOST_COUNT = 10**9  # values of an axis that are still counted
 
 Value = bool | int | float | str | None
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 
 
 class SweepError(PlanError):
@@ -40,7 +40,7 @@ class Span(Part):
 
     low: Finite
     high: Finite
-    count: int = Field(ge=1, le=MOST_COUNT)
+    count: int = Field(ge=1, le=MOST_COUNT, strict=True)
 
 
 class Steps(Part):
@@ -48,7 +48,7 @@ class Steps(Part):
 
     low: Finite
     high: Finite
-    step: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    step: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 
 
 class Axis(Part):
@@ -152,8 +152,10 @@ class SweepSpec(Part):
         twice = next((path for path in paths if paths.count(path) > 1), None)
         if twice is not None:
             raise ValueError(f"the axis {twice!r} is given twice")
-        if (self.design == "sobol") != (self.samples is not None):
-            raise ValueError("samples states the points of a Sobol design, and only of one")
+        if self.design == "sobol" and self.samples is None:
+            raise ValueError("a Sobol design needs samples, the number of its points")
+        if self.design == "grid" and self.samples is not None:
+            raise ValueError("a grid has no samples; they are the points of a Sobol design")
         return self
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.best import variant
 from planner.errors import unknown
-from planner.fields import ScenarioError, field_for, get_path, set_paths
+from planner.fields import ScenarioError, field_for, get_path, set_paths, shown
 from planner.fields.explain import unknown_path
 from planner.scenario import Scenario
 from planner.sweep.about import OVERRIDES, figure_of, figures, is_number
@@ -44,6 +44,8 @@ def check(spec: SweepSpec) -> None:
                     f"{path} is {value:g}; it takes {figure.lower:g} to {figure.upper:g} {figure.unit}".rstrip() + "."
                 )
             _check_value(spec.base, path, value)
+            if isinstance(value, (bool, str)) and is_number(path):
+                raise SweepError(f"{path} is {shown(value)}; it takes a number, without quotes.")
 
 
 def _check_value(base: Scenario, path: str, value: Value) -> None:

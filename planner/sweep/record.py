@@ -126,11 +126,13 @@ def _sentence(what: str, error: ValidationError) -> str:
             f"This {what} was written by a newer Tierline (its schema_version is {detail['input']}, this one reads "
             f"{SCHEMA}); update Tierline to open it."
         )
-    where = ".".join(str(part) for part in detail["loc"][:6])
+    loc = detail["loc"]
+    axis = f" of axis {int(loc[1]) + 1}" if loc[:1] == ("axes",) and len(loc) > 2 else ""
+    where = ".".join(str(part) for part in (loc[2:6] if axis else loc[:6]))[:120] + axis
     reason = str((detail.get("ctx") or {}).get("error", detail["msg"])).rstrip(".")
     reason = reason.removeprefix("Input ")
     if detail["type"] == "value_error":
         return f"{reason[:1].upper()}{reason[1:]}."
     if detail["type"] == "extra_forbidden":
-        return f"This {what} has an unknown field {where[:120]!r}."
-    return f"This {what} cannot be read: {where[:120] or 'it'} {reason[:1].lower()}{reason[1:]}."
+        return f"This {what} has an unknown field {where!r}."
+    return f"This {what} cannot be read: {where or 'it'} {reason[:1].lower()}{reason[1:]}."

@@ -158,3 +158,20 @@ def test_a_step_too_small_to_count_is_refused_like_any_other_number_of_points(st
 def test_a_spec_of_a_newer_version_says_so():
     with pytest.raises(SweepError, match="newer Tierline"):
         spec_from({"schema_version": 2, "axes": [{"path": "workload.batch", "values": [1]}]})
+
+
+@pytest.mark.parametrize(
+    ("axis", "words"),
+    [
+        ({"path": "workload.batch", "values": [8, "16"]}, 'workload.batch is "16"; it takes a number'),
+        ({"path": "workload.batch", "values": ["many"]}, "whole number from 1"),
+        ({"path": "system.overrides.gpu.power_limit_w", "values": ["700"]}, "it takes a number"),
+        ({"path": "economics.pue", "linear": {"low": "1", "high": 2, "count": 3}}, "linear.low of axis 1"),
+        ({"path": "economics.pue", "linear": {"low": 1, "high": 2, "count": True}}, "linear.count of axis 1"),
+        ({"path": "economics.pue", "range": {"low": 1, "high": 2, "step": "1"}}, "range.step of axis 1"),
+    ],
+)
+def test_text_is_no_number(axis, words):
+    with pytest.raises(PlanError, match=r"^[^\n]+$") as refused:
+        check(spec_from({"axes": [axis]}))
+    assert words in str(refused.value)
