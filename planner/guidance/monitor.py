@@ -23,6 +23,7 @@ def monitor(found: Evaluation) -> tuple[Monitor, ...]:
 
 def _items(found: Evaluation, domains: dict[str, Domain]) -> Iterator[Monitor]:
     gpu, link = domains.get("gpu"), domains.get("link")
+    system = found.ctx.machine.figures.system
     if gpu is not None and gpu.busy_s > 0:
         yield Monitor(
             id="gpu_busy",
@@ -35,7 +36,7 @@ def _items(found: Evaluation, domains: dict[str, Domain]) -> Iterator[Monitor]:
     if link is not None and link.bytes:
         yield Monitor(
             id="pcie_busy",
-            what="PCIe utilisation, host to GPU",
+            what=f"{'PCIe' if system.has('pcie.generation') else 'Link'} utilisation, host to GPU",
             target=f"below {share(PCIE_BUSY)}",
             predicted=link.busy_share,
             met=link.busy_share < PCIE_BUSY,

@@ -114,3 +114,19 @@ def test_what_to_watch_repeats_the_plans_own_shares() -> None:
     unit = next(item for item in near.monitor if item.id == "ndp_operations")
     assert unit.predicted is not None
     assert 0 < unit.predicted <= 1
+
+
+@pytest.mark.parametrize(("system", "link"), [("gh200", "Link"), ("1x-h100-sxm", "PCIe")])
+def test_a_link_that_is_not_pcie_is_not_called_so(system: str, link: str) -> None:
+    found = planner.plan(
+        Scenario(
+            model=ModelChoice(id="deepseek-ai/DeepSeek-V2"),
+            system=SystemChoice(id=system),
+            policy=PolicyChoice(id="layer-streaming", weight_bits=4),
+            workload=Workload(batch=1, prompt_tokens=64, output_tokens=8),
+        ),
+        with_ranges=False,
+        with_marginals=False,
+    )
+    (watched,) = (item for item in found.monitor if item.id == "pcie_busy")
+    assert watched.what == f"{link} utilisation, host to GPU"
