@@ -22,7 +22,7 @@ from planner.sweep.executors.base import Executor
 from planner.words import outlook, sureness, verdict
 from planner.words.comparison import value_text
 from planner.words.findings import movement, ordered
-from planner.words.formats import capital, count, seconds, share, shorten
+from planner.words.formats import capital, count, seconds, share, shorten, trimmed
 
 SENSITIVITIES = 3
 LONGEST_NAME = 200  # characters of a title or a name; the page that is signed holds more than that
@@ -56,7 +56,6 @@ def brief(
     else:
         found = options_module.on_this_machine(result) if result.headline.fits else ()
     targets = _targets(result)
-    load = scenario.workload
     made = Brief(
         title=name,
         author=shorten(author, LONGEST_NAME),
@@ -74,8 +73,7 @@ def brief(
         model=f"{result.model.name}: {result.model.sentence}",
         system=f"{result.system.name}: {result.system.sentence}",
         policy=f"{result.policy.name}: {result.policy.sentence}",
-        load=f"{count(load.batch)} sequences at once, {count(load.prompt_tokens)} prompt and "
-        f"{count(load.output_tokens)} output tokens",
+        load=_load(scenario),
         headline=result.headline,
         interval_kind=sureness.interval_title(result),
         options=found,
@@ -117,6 +115,17 @@ def inputs(scenario: Scenario) -> tuple[Input, ...]:
     return tuple(rows)
 
 
+def _load(scenario: Scenario) -> str:
+    work = scenario.workload
+    text = f"{count(work.batch)} sequences at once, {count(work.prompt_tokens)} prompt and {count(work.output_tokens)} "
+    text += "output tokens each"
+    if work.requests_per_s is not None:
+        text += f", {trimmed(work.requests_per_s)} requests/s in all"
+    if work.output_tokens_per_day is not None:
+        text += f", {trimmed(work.output_tokens_per_day)} output tokens/day in all"
+    return text
+
+
 def plain(value: Any) -> str | float | bool | None:
     """An input's value as a cell."""
     if isinstance(value, (list, dict)):  # inside a pasted config.json
@@ -125,8 +134,10 @@ def plain(value: Any) -> str | float | bool | None:
 
 
 def _decision(result: Result, found: Sequence[Option], targets: Sequence[Target]) -> str:
+    best = next((one for one in found if one.recommended), None)
+    better = "" if best is None or best.is_this else f" {_better(best, found)}"
     if not result.headline.fits:
-        return f"Do not build this as planned. {verdict(result)}"
+        return f"Do not build this as planned. {verdict(result)}{better}"
     head = result.headline
     systems = head.systems_needed or 1
     where = f"{count(systems)} systems of {result.system.name}" if systems > 1 else result.system.name
@@ -135,20 +146,25 @@ def _decision(result: Result, found: Sequence[Option], targets: Sequence[Target]
         f"{value_text('usd_per_million_output_tokens', head.usd_per_million_output_tokens)} per million output tokens, "
         f"{value_text('usd_per_month', head.usd_per_month)} per month"
     )
-    what = f"{result.model.name} on {where} under {result.policy.name}"
-    best = next((one for one in found if one.recommended), None)
+    what = f"{result.model.name} on {where} with policy {result.policy.name}"
     missed = [target for target in targets if not target.met]
     if missed:
-        text = f"Not as asked: {what} misses {' and '.join(target.name for target in missed)}; it gives {figures}."
+        told = [f"{t.name}, {seconds(t.value_s)} against {seconds(t.target_s)}" for t in missed]
+        text = f"Not as asked: {what} misses its target of {' and of '.join(told)}; it gives {figures}."
     elif best is None or best.is_this:
         met = "; all targets are met" if targets else ""
         text = f"Run {what}: {figures}{met}."
     else:
         text = f"{what} gives {figures}."
-    if best is not None and not best.is_this:
-        cost = value_text("usd_per_million_output_tokens", best.figures["usd_per_million_output_tokens"])
-        text += f" {best.name} is the better option: {cost} per million output tokens, with the same model and load."
-    return text
+    return text + better
+
+
+def _better(best: Option, found: Sequence[Option]) -> str:
+    """The option to take instead of the plan, in a sentence."""
+    own = next(one for one in found if one.is_this)
+    cost = value_text("usd_per_million_output_tokens", best.figures["usd_per_million_output_tokens"])
+    differs = options_module.differs_in(best, own)
+    return f"{best.name} is the option to take: {cost} per million output tokens; {differs}."
 
 
 def _targets(result: Result) -> tuple[Target, ...]:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from planner.best import rank, variant
 from planner.brief.records import Option
-from planner.compare import unique_labels
+from planner.compare import GROUPS, differing_groups, unique_labels
 from planner.errors import PlanError
 from planner.planning import plan
 from planner.result import Result
 from planner.scenario import Scenario, Workload
 from planner.words import names
 from planner.words.comparison import value_text
-from planner.words.formats import bits, signed_percent, trimmed, uncapital
+from planner.words.formats import bits, listing, signed_percent, trimmed, uncapital
 from planner.words.names import HEADLINE
 
 OBJECTIVE = "usd_per_million_output_tokens"
@@ -117,10 +117,25 @@ def comparable(options: Sequence[Option]) -> list[Option]:
 
 
 def _same_answers(one: Option, own: Option) -> bool:
-    """Whether an option computes what the plan computes: all routed experts, at no fewer bits."""
+    """Whether an option computes what the plan computes: the same model and work, all routed experts, no fewer bits."""
     if one.is_this:
         return True
-    return one.as_routed and not _fewer_bits(one, own)
+    return one.as_routed and not _fewer_bits(one, own) and not _other_work(one, own)
+
+
+def _other_work(one: Option, own: Option) -> str:
+    """Why the cost of a token of an option is that of another work; empty where it is the same."""
+    mine, this = one.scenario, own.scenario
+    if (mine.model.id, mine.model.config) != (this.model.id, this.model.config):
+        return "another model, whose answers are others"
+    sizes = [(w.prompt_tokens, w.output_tokens, w.prefix_hit_share) for w in (mine.workload, this.workload)]
+    return "requests of other sizes" if sizes[0] != sizes[1] else ""
+
+
+def differs_in(one: Option, own: Option) -> str:
+    """What an option changes against the plan, in a clause."""
+    groups = [GROUPS[group] for group in differing_groups(own.scenario, one.scenario)]
+    return f"it differs in {listing(groups)}" if groups else "it is the same scenario"
 
 
 def _fewer_bits(one: Option, own: Option) -> bool:
@@ -140,6 +155,8 @@ def _why(one: Option, own: Option, best: Option | None) -> str:
     texts = []
     if one.meets_targets is False:
         texts.append("misses a target")
+    if other := _other_work(one, own):
+        texts.append(other)
     if not one.as_routed:
         texts.append("skips or exchanges experts, so the model's answers change")
     if _fewer_bits(one, own):
@@ -147,7 +164,7 @@ def _why(one: Option, own: Option, best: Option | None) -> str:
     if best is not None and one is not best:
         ratio = one.figures[OBJECTIVE] / best.figures[OBJECTIVE]
         change = f"{signed_percent(ratio - 1)} %" if 0.5 <= ratio <= 2 else f"{trimmed(ratio, 3)} times"
-        texts.append(f"cost of output tokens {change} of {best.name}" if "times" in change else
+        texts.append(f"cost of output tokens {change} that of {best.name}" if "times" in change else
                      f"cost of output tokens {change} against {best.name}")  # fmt: skip
     texts.append(uncapital(one.why))
     text = "; ".join(texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from planner.brief.options import OBJECTIVE, comparable
@@ -11,7 +12,7 @@ from planner.scenario import Scenario
 from planner.sensitivities import Flip, flip_points
 from planner.sweep.executors.base import Executor
 from planner.words.findings import movement
-from planner.words.formats import capital, count, listing, seconds, share, trimmed, uncapital
+from planner.words.formats import THIN, capital, count, listing, seconds, share, trimmed, uncapital
 
 FLIPS_SHOWN = 4
 FIGURES_TRIED = 3
@@ -59,11 +60,13 @@ def _ranking(options: Sequence[Option]) -> list[str]:
     best = next((one for one in options if one.recommended), None)
     if best is None:
         return []
-    rows = []
+    rows, able = [], comparable(options)
     for one in options:
         if one is best or not one.fits or one.meets_targets is False:
             continue
         gap = 1 - best.figures[OBJECTIVE] / one.figures[OBJECTIVE]
+        if gap >= 0 and one not in able:
+            continue
         if gap >= 0:
             rows.append(
                 f"{one.name} would be the cheaper one if its output tokens cost {share(gap)} less than planned."
@@ -95,9 +98,14 @@ def _memory(result: Result) -> list[str]:
     if memory is None:
         return []
     if not result.headline.fits:
-        return [f"It would fit with: {change.text.rstrip('.')}." for change in memory.changes if change.fits][:3]
+        return [f"It would fit with {_said(change.text)}." for change in memory.changes if change.fits][:3]
     context = work.prompt_tokens + work.output_tokens
     return [
         f"More than {count(memory.largest_batch)} sequences at once (planned: {count(work.batch)}), or a context "
         f"beyond {count(memory.largest_context_tokens)} tokens (planned: {count(context)}), no longer fits."
     ]
+
+
+def _said(text: str) -> str:
+    """A change of the plan inside a sentence, thousands as everywhere in the brief."""
+    return re.sub(r"(?<=\d),(?=\d{3})", THIN, uncapital(text.rstrip(".")))

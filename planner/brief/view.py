@@ -13,6 +13,8 @@ from planner.words.comparison import metric_name, span_text, value_text
 from planner.words.findings import moves_text
 from planner.words.formats import (
     DASH,
+    EN_DASH,
+    NBSP,
     PREFIXES,
     bits,
     capital,
@@ -34,6 +36,9 @@ CARDS = (
     "energy_j_per_output_token",
 )
 SOURCE_CHARACTERS = 400
+PLAIN = ("share", "factor", "count")  # units that are no more than a number
+SENSITIVITY_HEAD = ("Input", "Value and range", "Moves TPOT by, low / high", "Moves cost by, low / high")
+NO_TARGETS = "None is set: what a user waits for is not judged here."
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def cards(brief: Brief) -> list[Fact]:
     found = []
     for key in CARDS:
         value = getattr(head, key)
-        span = span_text(key, value, (head.intervals or {}).get(key))
+        span = _with_unit(key, value, span_text(key, value, (head.intervals or {}).get(key)))
         per = {
             "tokens_per_s_end_to_end": "per system",
             "usd_per_million_output_tokens": "per million tokens",
@@ -60,6 +65,13 @@ def cards(brief: Brief) -> list[Fact]:
         }.get(key, "")
         found.append(Fact(metric_name(key), value_text(key, value), "; ".join(filter(None, [span, per]))))
     return found
+
+
+def _with_unit(key: str, value: float | None, span: str) -> str:
+    """A range with the unit of its value, so that it reads alone."""
+    if not span:
+        return ""
+    return f"${span}" if key.startswith("usd") else f"{span}{NBSP}{value_text(key, value).partition(NBSP)[2]}"
 
 
 def _systems(brief: Brief) -> str:
@@ -89,11 +101,14 @@ def option_cells(one: Option) -> list[str]:
     figures = one.figures
     keys = ("tokens_per_s_end_to_end", "tpot_s", "usd_per_million_output_tokens", "usd_per_month")
     cells = [value_text(key, figures.get(key)) for key in keys]
-    met = {True: "met", False: "missed", None: DASH}[one.meets_targets]
+    met = {True: "met", False: "missed", None: "none set" if one.fits else DASH}[one.meets_targets]
     return [*cells, met, DASH if one.expert_bits is None else bits(one.expert_bits)]
 
 
-OPTION_HEAD = ("Option", "Throughput, end to end", "TPOT", "$/M output", "Per month", "Targets", "Expert bits")
+OPTION_HEAD = (
+    "Option", "Per system, end to end", "TPOT", "Per million output tokens", "Per month, all systems", "Targets",
+    "Bits per expert weight",
+)  # fmt: skip
 
 
 def role(one: Option) -> str:
@@ -122,18 +137,27 @@ def assumption_cells(one: Assumption) -> list[str]:
 
 
 def figure(value: float | str, low: float | None, high: float | None, unit: str) -> tuple[str, str]:
-    """Value with unit and range with the same prefix: ``17.2 GB`` and ``8.59 - 68.7``."""
+    """Value with unit and range with the same prefix, three digits each: ``17.2 GB`` and ``8.59 - 68.7``."""
     if isinstance(value, str):
         return value, ""
     factor, prefix = next(((f, p) for f, p in PREFIXES if abs(value) >= f >= 1e6), (1.0, ""))
     if unit.startswith("USD"):
-        return f"${trimmed(value)}{unit.removeprefix('USD')}", plain_range(low, high)
+        return f"${trimmed(value, 3)}{unit.removeprefix('USD')}", _span(low, high)
     if unit == "s" and 0 < abs(value) < 0.1:
         factor, prefix = (1e-3, "m") if abs(value) >= 1e-4 else (1e-6, "\u00b5")
-    name = f"{prefix}{unit.replace('bytes', 'B', 1)}" if prefix else unit
+    elif unit.startswith("J/"):
+        factor, prefix = 1e-12, "p"
+    name = f"{prefix}{unit.replace('bytes', 'B', 1)}" if prefix else "" if unit in PLAIN else unit
     ends = [None if end is None else end / factor for end in (low, high)]
-    shown = significant(value / factor) if prefix else trimmed(value)
-    return f"{shown}\u00a0{name}".strip("\u00a0"), plain_range(*ends)
+    shown = significant(value / factor) if prefix else trimmed(value, 3)
+    return f"{shown}\u00a0{name}".strip("\u00a0"), _span(*ends)
+
+
+def _span(low: float | None, high: float | None) -> str:
+    if low is None or high is None or low == high:
+        return plain_range(low, high)
+    ends = (significant(end) if abs(end) >= 1000 else trimmed(end, 3) for end in (low, high))
+    return f"{NBSP}{EN_DASH}{NBSP}".join(ends)
 
 
 def input_text(value: str | float | bool | None) -> str:

@@ -41,7 +41,7 @@ def test_targets_are_judged_and_decided_on() -> None:
     assert found.decision.startswith("Not as asked") and "TTFT" in found.decision
     assert any("must fall by" in turn for turn in found.turns)
     fine = brief(set_paths(cases.TARGETS, {"workload.slo_ttft_s": 60}), planned=quick, with_flips=False)
-    assert fine.decision.startswith("Run ") or "better option" in fine.decision
+    assert fine.decision.startswith("Run ") or "is the option to take" in fine.decision
 
 
 def test_options_are_plans_and_the_cheapest_able_one_is_recommended() -> None:
@@ -165,3 +165,34 @@ def test_flip_points_are_those_of_the_options(monkeypatch: pytest.MonkeyPatch) -
 def test_bad_input_is_one_sentence() -> None:
     with pytest.raises(ValueError, match="no-such"):
         brief(set_path(BASE, "system.id", "no-such"), planned=planner.plan)
+
+
+def test_only_the_same_work_is_recommended_and_what_differs_is_said() -> None:
+    model = set_path(BASE, "model.id", "deepseek-ai/DeepSeek-V2-Lite")
+    sizes = set_path(BASE, "workload.prompt_tokens", 32)
+    cheaper = set_path(BASE, "economics.life_years", 40)
+    found = brief(BASE, title="now", others=[("model", model), ("sizes", sizes), ("cheaper", cheaper)], planned=quick,
+                  with_flips=False)  # fmt: skip
+    assert [one.name for one in found.options if one.recommended] == ["cheaper"]
+    assert found.decision.endswith("per million output tokens; it differs in prices.")
+    why = {one.name: one.why for one in found.options}
+    assert "another model, whose answers are others" in why["model"].casefold()
+    assert "requests of other sizes" in why["sizes"].casefold()
+    assert not any(turn.startswith(("model", "sizes")) and "would be the cheaper" in turn for turn in found.turns)
+    alone = brief(BASE, title="now", others=[("model", model)], planned=quick, with_flips=False)
+    assert [one.name for one in alone.options if one.recommended] == ["now"]
+
+
+def test_a_plan_that_does_not_fit_names_the_option_that_does() -> None:
+    found = brief(cases.UNFIT, title="big", others=[("small", BASE)], planned=quick, with_flips=False)
+    assert found.decision.startswith("Do not build this as planned.")
+    assert "small is the option to take" in found.decision and found.decision.endswith("it differs in workload.")
+    assert Brief.model_validate_json(found.model_dump_json()) == found
+
+
+def test_names_of_options_are_short_and_no_two_alike() -> None:
+    found = brief(BASE, title="x" * 10_000, author="y" * 10_000, others=[("x" * 9999, MANY), ("a", MANY), ("a", BASE)],
+                  planned=quick, with_flips=False)  # fmt: skip
+    assert len({one.name for one in found.options}) == 4
+    assert max(len(text) for text in (found.title, found.author, *(one.name for one in found.options))) <= 200
+    assert len(found.command) < 1000
