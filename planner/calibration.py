@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hardware import Figure, path_schema
 from planner.errors import PlanError, unknown
+from planner.figure_bounds import check_figure
 from planner.keeper import Keeper
 
 SHIPPED = Path(__file__).parent / "data" / "calibration.json"
@@ -86,17 +87,9 @@ def parse(text: str | bytes, where: str) -> Calibration:
         at = ".".join(str(part) for part in detail["loc"]) if detail else ""
         why = str(detail["msg"]) if detail else "not JSON"
         raise PlanError(f"{where} is not a calibration: {at + ': ' if at else ''}{why[:200]}.") from None
-    known = {spec.path: spec for spec in path_schema()}
     for family, figures in found.families.items():
         for path, c in figures.items():
-            if path not in known:
-                raise PlanError(unknown(f"{where}: a figure of {family}", path, list(known)))
-            spec = known[path]
-            if not spec.lower <= c.low <= c.value <= c.high <= spec.upper:
-                raise PlanError(
-                    f"{where}: {path} of {family} is {c.value:g} ({c.low:g} to {c.high:g}); it takes low, value and "
-                    f"high in this order from {spec.lower:g} to {spec.upper:g} {spec.unit}."
-                )
+            check_figure(f"{where}, {family}", path, c.value, c.low, c.high)
     return found
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 _PLAIN = str.maketrans({"\u202f": " ", "\u00a0": " ", "\u2212": "-"})
+_NEGATIVE = re.compile(r"-\d[\d., ]*(e[-+]?\d+)?( ?[%\w$][^=+*|!()]*)?", re.IGNORECASE)
+"""a negative number with its unit, which no spreadsheet computes with"""
 
 
-def to_csv(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows as CSV text. A leading =, +, - or @ of a text is quoted, so that no spreadsheet runs it."""
+def to_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV text: floats with all their digits, truth as true and false, nothing as an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([harmless(cell) for cell in head])
@@ -23,7 +26,9 @@ def harmless(cell: object) -> object:
     """A cell as a spreadsheet shows it and never computes it; numbers stay numbers, nothing stays empty."""
     if isinstance(cell, str):
         text = cell.translate(_PLAIN)
-        if text[:1] in ("=", "+", "@", "\t", "\r") or (text[:1] == "-" and not text[1:2].isdigit()):
+        if text[:1] in ("=", "+", "@", "\t", "\r") or (text[:1] == "-" and not _NEGATIVE.fullmatch(text)):
             return "'" + text
         return text
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
     return "" if cell is None else cell

@@ -17,8 +17,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from hardware import Figure, find_device, path_schema
 from hardware.parts import KINDS as PART_KINDS
-from planner.errors import PlanError, unknown
+from planner.errors import PlanError
 from planner.fields.sentences import shown
+from planner.figure_bounds import check_figure
 from planner.files import read_limited
 from planner.probe.recording import Recording
 
@@ -106,18 +107,8 @@ def parse(data: bytes, where: str) -> MeasuredMachine:
         raise PlanError(
             f"{where} is not a measured machine as probe writes it: {' '.join(why.split())[:250]}."
         ) from None
-    known = {spec.path: spec for spec in path_schema()}
-    for path, figure in found.figures.items():
-        if path not in known:
-            raise PlanError(unknown(f"{where}: a figure", path, list(known)))
-        spec = known[path]
-        if not spec.lower <= figure.low <= figure.value <= figure.high <= spec.upper:
-            raise PlanError(
-                f"{where}: {path} is {figure.value:g} ({figure.low:g} to {figure.high:g}); it takes low, value, high "
-                f"in this order from {spec.lower:g} to {spec.upper:g} {spec.unit}."
-            )
-        if spec.integer and figure.value != int(figure.value):
-            raise PlanError(f"{where}: {path} is {figure.value:g}; it takes a whole number.")
+    for path, f in found.figures.items():
+        check_figure(where, path, f.value, f.low, f.high)
     for part, device_id in found.parts.items():
         device = find_device(device_id)
         if part not in PART_KINDS or device is None or device.kind != part or device.id != device_id:

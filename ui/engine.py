@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYetError
@@ -18,13 +17,11 @@ from typing import cast
 
 import planner
 import planner.planning
-from hardware import HardwareError
-from models import ModelError
-from planner.errors import PlanError
+from planner.refusals import REFUSALS
 from planner.result import Result
-from planner.routing import RoutingError
 from planner.scenario import Scenario
 from planner.words import labels
+from ui.kept import Kept
 
 LOG = logging.getLogger("tierline.ui")
 MOST_RESULTS = 32
@@ -32,7 +29,6 @@ MOST_RESULTS = 32
 PATIENCE_S = 0.25
 
 Key = tuple[str, str, str]
-CANNOT = (PlanError, ModelError, HardwareError, RoutingError)  # each with a sentence for people
 
 
 class CannotPlanError(Exception):
@@ -57,32 +53,7 @@ def compute_schedule(scenario: Scenario) -> Result | None:
     return planner.plan(scenario, with_ranges=False, with_marginals=False, with_schedule=True)
 
 
-class _Kept:
-    """The newest results by key; safe for the threads that are Streamlit's sessions."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._results: OrderedDict[Key, Result] = OrderedDict()
-
-    def get(self, key: Key) -> Result | None:
-        with self._lock:
-            if key in self._results:
-                self._results.move_to_end(key)
-            return self._results.get(key)
-
-    def put(self, key: Key, result: Result) -> None:
-        with self._lock:
-            self._results[key] = result
-            self._results.move_to_end(key)
-            while len(self._results) > MOST_RESULTS:
-                self._results.popitem(last=False)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._results.clear()
-
-
-_complete, _first = _Kept(), _Kept()
+_complete, _first = Kept[Result](MOST_RESULTS), Kept[Result](MOST_RESULTS)
 _jobs: dict[Key, Future[Result]] = {}
 _jobs_lock = threading.Lock()
 _workers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tierline-ranges")
@@ -97,14 +68,14 @@ def run_plan(scenario: Scenario) -> Result:
     """The complete result of a scenario, however long it takes. Raises CannotPlanError."""
     try:
         return planned(scenario)
-    except CANNOT as error:
+    except REFUSALS as error:
         raise _cannot(error) from error
 
 
 def planned(scenario: Scenario) -> Result:
     """Like :func:`run_plan`, with the engine's own errors: for what collects several plans and names what failed."""
     key = key_of(scenario)
-    found = _complete.get(key)
+    found = _complete.known(key)
     if found is None:
         found = compute(scenario, True)
         _complete.put(key, found)
@@ -114,10 +85,10 @@ def planned(scenario: Scenario) -> Result:
 def best(scenario: Scenario) -> tuple[Result, bool]:
     """The best result there is now, and whether it is complete; the rest is on its way. Raises CannotPlanError."""
     key = key_of(scenario)
-    found = _complete.get(key)
+    found = _complete.known(key)
     if found is not None:
         return found, True
-    first = _first.get(key)
+    first = _first.known(key)
     if first is None:
         first = _asked(scenario, complete=False)
         _first.put(key, first)
@@ -129,7 +100,7 @@ def best(scenario: Scenario) -> tuple[Result, bool]:
     try:
         return job.result(PATIENCE_S), True
     except NotYetError:
-        return _first.get(key) or first, False
+        return _first.known(key) or first, False
     except Exception:
         LOG.exception("Ranges could not be computed")
         return first, True
@@ -144,7 +115,7 @@ def pending(key: Key) -> bool:
 
 def is_newer(key: Key, shown: Result) -> bool:
     """Whether more of a result is there than what is shown, although not all of it."""
-    newest = _first.get(key)
+    newest = _first.known(key)
     return newest is not None and newest is not shown
 
 
@@ -193,7 +164,7 @@ def _finish(key: Key, scenario: Scenario) -> Result:
 def _asked(scenario: Scenario, complete: bool) -> Result:
     try:
         return compute(scenario, complete)
-    except CANNOT as error:
+    except REFUSALS as error:
         raise _cannot(error) from error
 
 

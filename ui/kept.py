@@ -25,12 +25,23 @@ class Kept(Generic[Value]):
                 self._values.move_to_end(key)
                 return self._values[key]
         value = compute()
+        self.put(key, value)
+        return value
+
+    def known(self, key: Hashable) -> Value | None:
+        """The value of a key, None when it is not known."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: Hashable, value: Value) -> None:
+        """Keep a value as the newest."""
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)
             while len(self._values) > self._most:
                 self._values.popitem(last=False)
-        return value
 
     def clear(self) -> None:
         """Forget everything; for tests."""

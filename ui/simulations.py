@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from hardware import HardwareError
-from models import ModelError
-from planner.errors import PlanError
 from planner.layout import AblationRow, Simulation, SimulationOptions, ablation, simulate
-from planner.routing import RoutingError
+from planner.refusals import REFUSALS
 from planner.scenario import Scenario
 from planner.words import labels
 from ui import engine
+from ui.kept import Kept
 
 MOST_KEPT = 24
 Key = tuple[Any, ...]
@@ -24,8 +21,7 @@ class CannotSimulateError(Exception):
     """The steps cannot be simulated; ``str(error)`` is one sentence for people."""
 
 
-_kept: OrderedDict[Key, Any] = OrderedDict()
-_lock = threading.Lock()
+_kept = Kept[Any](MOST_KEPT)
 _one_at_a_time = threading.Lock()
 
 
@@ -36,10 +32,7 @@ def key_of(scenario: Scenario, steps: int, options: SimulationOptions, *more: ob
 
 def known(key: Key) -> Any:
     """What was computed for this key, or None."""
-    with _lock:
-        if key in _kept:
-            _kept.move_to_end(key)
-        return _kept.get(key)
+    return _kept.known(key)
 
 
 def run(scenario: Scenario, steps: int, options: SimulationOptions) -> Simulation:
@@ -62,11 +55,8 @@ def _run(key: Key, compute: Callable[[], Any]) -> Any:
     try:
         with _one_at_a_time:
             found = known(key) or compute()
-    except (PlanError, ModelError, HardwareError, RoutingError) as error:
+    except REFUSALS as error:
         text = labels.in_words(str(error))
         raise CannotSimulateError(text + ("" if text.endswith(".") else ".")) from error
-    with _lock:
-        _kept[key] = found
-        while len(_kept) > MOST_KEPT:
-            _kept.popitem(last=False)
+    _kept.put(key, found)
     return found

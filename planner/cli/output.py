@@ -59,8 +59,3 @@ def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = (), numbers: 
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines) + "\n"
-
-
-def text_cell(value: object) -> object:
-    """A cell for a CSV that spreadsheets open: text that they would take for a formula begins with an apostrophe."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

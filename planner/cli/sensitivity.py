@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from planner.cli.configs import read_limited
 from planner.cli.output import columns, json_text
 from planner.cli.parsing import CommandParser, UsageError
 from planner.cli.plan import build, scenario_parser
-from planner.fields import scenario_from_json, shown
+from planner.csv_text import to_csv
+from planner.fields import scenario_from_json
+from planner.files import write_whole
 
 if TYPE_CHECKING:
     from planner.scenario import Scenario
@@ -89,19 +91,15 @@ def _plain(value: object) -> object:
 def _write(path: str | None, text: str) -> str:
     if path is None:
         return text
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out {shown(path)} cannot be written: {error.strerror or error}.") from None
+    write_whole(path, text.encode(), UsageError)
     return f"Written to {path}.\n"
 
 
 def _csv(scenario: Scenario, bars: list[Tornado], rows: Elasticities, flips: FlipReport | None) -> str:
     from planner.sensitivities.rows import csv_rows
-    from planner.sweep.table import csv_text
 
     names, found = csv_rows(scenario, bars, rows, flips)
-    return csv_text(names, found)
+    return to_csv(names, found)
 
 
 def _text(bars: list[Tornado], rows: Elasticities, flips: FlipReport | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.cli.configs import read_limited
@@ -12,6 +11,7 @@ from planner.cli.output import columns
 from planner.cli.parsing import CommandParser, UsageError
 from planner.cli.plan import build, changes, scenario_parser
 from planner.fields import json_tree, shown
+from planner.files import write_whole
 from planner.scenario import Scenario
 from planner.sweep.text import FORMS
 
@@ -129,10 +129,7 @@ def _link(scenario: Scenario) -> str:
 def _out(path: str | None, text: str, result: SweepResult) -> str:
     if path is None:
         return text
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out cannot be written: {error.strerror or error}.") from None
+    write_whole(path, text.encode(), UsageError)
     done = sum(point.outcome.status != "not run" for point in result.points)
     return f"{done:,} of {len(result.points):,} points written to {path}. {result.stopped}".rstrip() + "\n"
 

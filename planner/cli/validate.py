@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from planner.cli.output import columns, json_text, text_cell
+from planner.cli.output import columns, json_text
 from planner.cli.parsing import CommandParser, UsageError
+from planner.csv_text import harmless
 from planner.words.formats import significant
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _write(out: TextIO, row: Row, first: bool) -> None:
     writer = csv.DictWriter(out, list(record))
     if first:
         writer.writeheader()
-    writer.writerow({key: "" if value is None else text_cell(value) for key, value in record.items()})
+    writer.writerow({key: harmless(value) for key, value in record.items()})
     out.flush()
 
 

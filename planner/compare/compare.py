@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 
 import planner
-from hardware import HardwareError
-from models import ModelError
 from planner.compare.differences import differing
 from planner.compare.groups import Group, differing_groups, mixed, union_name
 from planner.compare.records import Comparison, Delta, Merge, Pair, Part, Side, Step
 from planner.compare.shapley import Block, Values, merged, parts_of
 from planner.errors import PlanError
 from planner.planning import plan
+from planner.refusals import REFUSALS
 from planner.result import Result
-from planner.routing import RoutingError
 from planner.scenario import Scenario
 from planner.stamp import catalog_digest
 from planner.words import names, sureness, verdict
@@ -23,7 +21,6 @@ from planner.words.formats import listing, shorten
 
 FEWEST, MOST = 2, 4
 METRICS = tuple(names.HEADLINE)
-CANNOT = (PlanError, ModelError, HardwareError, RoutingError)
 Planner = Callable[[Scenario], Result]
 Progress = Callable[[int, int], None]
 
@@ -69,7 +66,7 @@ def unique_labels(number: int, labels: Sequence[str]) -> list[str]:
 def _side(scenario: Scenario, label: str, planned: Planner) -> Side:
     try:
         result = planned(scenario)
-    except CANNOT as error:
+    except REFUSALS as error:
         return Side(
             label=label, scenario=scenario, scenario_hash=scenario.content_hash(), model=scenario.model.id,
             system=scenario.system.id, policy=scenario.policy.id, fits=False, verdict="Cannot be planned.",
@@ -140,7 +137,7 @@ def _valued(
             return _known(other.figures)
         try:
             head = plan(mixed(base.scenario, other.scenario, taken), with_ranges=False, with_marginals=False).headline
-        except CANNOT as error:
+        except REFUSALS as error:
             return f"{union_name(taken)} of {other.label} on the rest of {base.label}: {error}"
         if not head.fits:
             return f"{union_name(taken)} of {other.label} on the rest of {base.label}: {' '.join(head.reasons)}"

@@ -83,11 +83,6 @@ def parts_of(blocks: Sequence[Block[Player]], values: Values[Player], metric: st
     return {block: float(units * grid) for block, units in zip(blocks, _rounded(shares, total), strict=True)}
 
 
-def delta_of(blocks: Sequence[Block[Player]], values: Values[Player], metric: str) -> float:
-    """Last minus first value, on the grid that :func:`parts_of` uses: 14 digits of the largest value among them."""
-    return math.fsum(parts_of(blocks, values, metric).values())
-
-
 def _rounded(shares: Sequence[Fraction], total: int) -> list[int]:
     """Whole numbers next to ``shares`` that add up to ``total``: the largest remainders are rounded up."""
     floors = [math.floor(share) for share in shares]

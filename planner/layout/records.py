@@ -10,9 +10,6 @@ from planner.layout.predictor import ALPHA
 from planner.result import ClassReport, Record
 from planner.routing.drift import DRIFT_SHARE, STEP_CORRELATION
 
-PAPER_WINDOW_S: Final = 0.68e-3
-"""GPU time of a layer in which TriMoE hides its migrations (second-hand)."""
-
 MARGIN: Final = 0.001
 """Assumed. On DeepSeek-V2 at batch 512 steps are within 0.5 % of the fastest from 0 to 0.002, and 0.001 moves half the
 bytes of 0; at 0.01 layouts follow the load too late, for 5 %."""

@@ -117,7 +117,7 @@ def add_attention(ctx: Context, run: Pass, rows: Rows, layout: Layout, kv_locati
     _gpu_weights(ctx, run, phase, "attention", "mixer", ctx.work.mixer_parameters, per_rank, ranks, t, fullest)
     _gpu_weights(ctx, run, phase, "dense_shared", "router", ctx.work.router_parameters, rows.tokens, 1, t)
     if device == "cpu":
-        _cpu_core(ctx, run, phase, rows)
+        add_core_on_cpu(ctx, run, phase, rows, from_gpu=True)
     else:
         _gpu_core(ctx, run, phase, rows, layout, kv_location)
     if t > 1:
@@ -143,7 +143,8 @@ def _gpu_core(ctx: Context, run: Pass, phase: Phase, rows: Rows, layout: Layout,
         transfers.add_host_to_gpu(ctx, run, phase, "attention", rows.kv_read_bytes + 2.0 * rows.state_bytes)
 
 
-def _cpu_core(ctx: Context, run: Pass, phase: Phase, rows: Rows) -> None:
+def add_core_on_cpu(ctx: Context, run: Pass, phase: Phase, rows: Rows, *, from_gpu: bool) -> None:
+    """The attention core on the CPU, where the cache lies; ``from_gpu``: its queries come from there and go back."""
     cpu, dram = ctx.machine.cpu, ctx.machine.dram
     assert cpu is not None and dram is not None
     kv = rows.kv_read_bytes + 2.0 * rows.state_bytes
@@ -151,8 +152,8 @@ def _cpu_core(ctx: Context, run: Pass, phase: Phase, rows: Rows) -> None:
     moved = kv / dram.cpu_kv_bandwidth_bytes_per_s
     phase.add_operation("cpu", "attention", compute, moved, cpu.overlap, "cpu_compute", "dram")
     phase.add("dram", "attention", "dram", kv / dram.bandwidth_bytes_per_s)
-    # Queries to the host, results back: serial with the core on the same lane, where a layer has a cache at all.
-    transfers.add_round_trip(ctx, run, phase, "cpu", rows.tokens * ctx.hidden_bytes * (kv.max(axis=(0, 1)) > 0))
+    if from_gpu:  # serial with the core on the same lane, where a layer has a cache at all
+        transfers.add_round_trip(ctx, run, phase, "cpu", rows.tokens * ctx.hidden_bytes * (kv.max(axis=(0, 1)) > 0))
     run.flows.cpu_flop += float(rows.attention_flop.mean(axis=0).sum())
     run.flows.dram_bytes += float(kv.mean(axis=0).sum())
 

@@ -22,13 +22,6 @@ def computed_rows(tokens: ArrayLike, gpu: Gpu) -> Array:
     return rows * (1.0 + lost / np.maximum(rows + lost, 1.0))
 
 
-def compute_efficiency(tokens: ArrayLike, gpu: Gpu) -> Array:
-    """Achieved share of peak FLOP/s of a product with ``tokens`` rows (0 for none)."""
-    rows = np.asarray(tokens, float)
-    cost = computed_rows(rows, gpu)
-    return gpu.compute_efficiency_max * np.divide(rows, cost, out=np.zeros_like(cost), where=cost > 0)
-
-
 def product_compute_s(parameters: ArrayLike, tokens: ArrayLike, gpu: Gpu, rate: str) -> Array:
     """Seconds of compute of ``tokens`` rows times a weight of ``parameters`` elements: 2 FLOP per multiply-add."""
     flop = 2.0 * np.asarray(parameters, float) * computed_rows(tokens, gpu)

@@ -7,7 +7,7 @@ the structure of a layer as engines usually fuse it, not profiled; an engine may
 block alone (a mixer or experts, as hybrid models number them) has fewer. In a captured graph each kernel more or less
 costs or saves its dispatch (``gpu.kernel_launch_s``); a pass that is launched kernel by kernel, as
 prefill passes are, lasts no less than the host takes for all of them (``gpu.kernel_launch_eager_s``). Both are 0
-unless a calibration states them.
+in the catalog; the calibration of an engine states them.
 """
 
 from __future__ import annotations

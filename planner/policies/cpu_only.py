@@ -105,7 +105,7 @@ def _pass(ctx: Context, rows: Rows, counts: Counts, stored: Stored, copies: floa
     first = run.phase("attention")
     _weights(ctx, run, first, "attention", "mixer", work.mixer_parameters, rows.tokens)
     _weights(ctx, run, first, "dense_shared", "router", work.router_parameters, rows.tokens)
-    _core(ctx, run, first, rows)
+    attention.add_core_on_cpu(ctx, run, first, rows, from_gpu=False)
     second = run.phase("experts")
     _weights(ctx, run, second, "dense_shared", "dense", work.dense_parameters, rows.tokens)
     _weights(ctx, run, second, "dense_shared", "shared", work.shared_parameters, rows.tokens)
@@ -133,18 +133,6 @@ def _weights(ctx: Context, run: Pass, phase: Phase, part: PartId, group: str, pa
     phase.add("dram", part, "dram", stored / dram.bandwidth_bytes_per_s)
     run.flows.cpu_flop += 2.0 * float(held.sum()) * tokens
     run.flows.dram_bytes += float(stored.sum())
-
-
-def _core(ctx: Context, run: Pass, phase: Phase, rows: Rows) -> None:
-    cpu, dram = ctx.machine.cpu, ctx.machine.dram
-    assert cpu is not None and dram is not None
-    kv = rows.kv_read_bytes + 2.0 * rows.state_bytes
-    compute = rows.attention_flop / cpu.vector_flop_per_s
-    moved = kv / dram.cpu_kv_bandwidth_bytes_per_s
-    phase.add_operation("cpu", "attention", compute, moved, cpu.overlap, "cpu_compute", "dram")
-    phase.add("dram", "attention", "dram", kv / dram.bandwidth_bytes_per_s)
-    run.flows.cpu_flop += float(rows.attention_flop.mean(axis=0).sum())
-    run.flows.dram_bytes += float(kv.mean(axis=0).sum())
 
 
 def _routed(ctx: Context, run: Pass, phase: Phase, counts: Counts, stored: Stored) -> None:

@@ -8,17 +8,13 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 import planner
-from hardware import HardwareError
-from models import ModelError
-from planner.errors import PlanError
-from planner.routing import RoutingError
+from planner.refusals import REFUSALS
 from planner.scenario import Scenario
 from planner.sweep.metrics import figures_of, meets_slo
 
 LOG = logging.getLogger("tierline.sweep")
 
 Status = Literal["fits", "does not fit", "refused", "failed", "not run"]
-BAD_INPUT = (PlanError, ModelError, HardwareError, RoutingError)
 
 
 class Outcome(BaseModel):
@@ -47,7 +43,7 @@ def outcome(scenario: Scenario) -> Outcome:
     """Plan a scenario, and keep what a sweep shows of it. Never raises for a scenario that cannot be planned."""
     try:
         result = planner.plan(scenario, with_ranges=False, with_marginals=False)
-    except BAD_INPUT as error:
+    except REFUSALS as error:
         return Outcome(status="refused", reason=str(error))
     except Exception as error:
         LOG.exception("A point of a sweep failed")

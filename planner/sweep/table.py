@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
+from planner import csv_text
 from planner.fields import ScenarioError, fields, get_path
 from planner.scenario import Scenario
 from planner.sweep.metrics import METRICS
@@ -45,26 +44,4 @@ def row(result: SweepResult, point: Point, link: Link | None = None) -> list[Cel
 
 def to_csv(result: SweepResult, link: Link | None = None) -> str:
     """The sweep as CSV. ``link`` gives the address of a scenario. Text that a spreadsheet would run is quoted."""
-    rows = (row(result, point, link) for point in result.points)
-    return csv_text(head(result, link), rows)
-
-
-def csv_text(names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Rows as CSV; floats with all their digits, truth as true and false, nothing as an empty cell."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([harmless(name) for name in names])
-    for cells in rows:
-        writer.writerow([_cell(cell) for cell in cells])
-    return out.getvalue()
-
-
-def _cell(cell: Cell) -> object:
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    return "" if cell is None else harmless(cell) if isinstance(cell, str) else cell
-
-
-def harmless(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: one that starts like one gets an apostrophe before it."""
-    return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    return csv_text.to_csv(head(result, link), (row(result, point, link) for point in result.points))

@@ -144,11 +144,6 @@ def gigabytes(value_bytes: float) -> str:
     return f"{gb(value_bytes)}{NBSP}GB"
 
 
-def gibibytes(value_bytes: float) -> str:
-    """GiB (2^30 bytes) with the unit, for what cards report: 80 GiB."""
-    return f"{trimmed(value_bytes / 2**30, 3)}{NBSP}GiB"
-
-
 def data(value_bytes: float) -> Quantity:
     """Bytes with an SI prefix: 131 kB, 22.3 GB."""
     return prefixed(value_bytes, "B", from_=1e3)

@@ -86,12 +86,6 @@ PREFILL_MODES: dict[str, str] = {
     "auto": "chosen by the policy",
 }
 
-ROUTING_SOURCES: dict[str, str] = {
-    "generated": "generated popularity",
-    "uniform": "uniform router",
-    "trace": "recorded trace",
-}
-
 # Figures of the headline: (name, unit or denominator). Prices and energy carry theirs in the unit.
 HEADLINE: dict[str, tuple[str, str]] = {
     "ttft_s": ("time to first token", "s"),

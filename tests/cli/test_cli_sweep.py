@@ -58,9 +58,9 @@ def test_csv_has_every_input_and_reads_back_to_the_same_plan(cli, tmp_path):
 
 
 def test_cells_that_start_like_a_formula_are_text():
-    from planner.sweep.table import csv_text
+    from planner.csv_text import to_csv
 
-    rows = list(csv.reader(io.StringIO(csv_text(["a"], [["=1+1"], ["@x"], [-1.5], [None], [True]]))))
+    rows = list(csv.reader(io.StringIO(to_csv(["a"], [["=1+1"], ["@x"], [-1.5], [None], [True]]))))
     assert rows == [["a"], ["'=1+1"], ["'@x"], ["-1.5"], [""], ["true"]] or rows[4] == []
 
 

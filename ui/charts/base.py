@@ -60,6 +60,11 @@ def axis(pen: Ink, **more: Any) -> Spec:
     }
 
 
+def axis_title(pen: Ink, text: str, standoff: int = 8) -> Spec:
+    """The title of an axis: what is on it and its unit."""
+    return {"text": text, "font": {"size": 13, "color": pen.muted}, "standoff": standoff}
+
+
 def round_ticks(top: float, most: int = 7) -> list[float]:
     """Round numbers from zero up to ``top``: 0, 100, 200 ..., at most ``most`` of them."""
     if top <= 0:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from planner.sweep.boundary import Map, Mark
-from ui.charts.base import Spec, axis, layout
+from ui.charts.base import Spec, axis, axis_title, layout
 from ui.theme import VIRIDIS, Ink, rgba, text_on
 
 HEIGHT = 470
@@ -62,7 +62,6 @@ def figure(
                         "line": {"width": 1.5, "color": pen.text}}}
         )  # fmt: skip
     taken = [(row, column) for column, row, _ in placed] + ([today] if today is not None else [])
-    title = {"font": {"size": 13, "color": pen.muted}, "standoff": 8}
     across, up = _ticks(found.xs, found.x_path, shown, 7), _ticks(found.ys, found.y_path, shown, 9)
     return {
         "data": traces,
@@ -71,8 +70,8 @@ def figure(
             HEIGHT,
             margin={"l": 84, "r": 10, "t": 10, "b": 56},
             clickmode="event+select",
-            xaxis=axis(pen, range=[-0.5, columns - 0.5], **across, title={"text": x_title, **title}),
-            yaxis=axis(pen, range=[-0.5, rows - 0.5], **up, title={"text": y_title, **title}),
+            xaxis=axis(pen, range=[-0.5, columns - 0.5], **across, title=axis_title(pen, x_title)),
+            yaxis=axis(pen, range=[-0.5, rows - 0.5], **up, title=axis_title(pen, y_title)),
             annotations=_region_names(found, names, colours, pen, taken),
         ),
     }  # fmt: skip

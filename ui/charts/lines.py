@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.words.formats import trimmed
-from ui.charts.base import Spec, axis, layout, packed, round_ticks
+from ui.charts.base import Spec, axis, axis_title, layout, packed, round_ticks
 from ui.theme import Ink
 
 HEIGHT = 262
@@ -58,10 +58,10 @@ def figure(lines: Sequence[Line], unit: str, pen: Ink, top: float | None = None,
             margin={"l": 62, "r": NAMES_PX, "t": 12, "b": 50},
             hovermode="x",
             xaxis=axis(pen, range=[1, max(steps, 2)], tickvals=sorted({1, *ticks, steps}), tickangle=0,
-                       title={"text": "decode step", "font": {"size": 13, "color": pen.muted}, "standoff": 8}),
+                       title=axis_title(pen, "decode step")),
             yaxis=axis(pen, range=[0, highest], tickvals=round_ticks(highest, 6), showgrid=True, gridcolor=pen.grid,
                        ticktext=[trimmed(tick, 3) for tick in round_ticks(highest, 6)],
-                       title={"text": unit, "font": {"size": 13, "color": pen.muted}, "standoff": 8}),
+                       title=axis_title(pen, unit)),
             shapes=shapes,
             annotations=notes,
         ),

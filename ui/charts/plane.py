@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from planner.words.formats import trimmed
-from ui.charts.base import Spec, axis, layout
+from ui.charts.base import Spec, axis, axis_title, layout
 from ui.theme import TIERS, Ink, rgba
 
 HEIGHT = 440
@@ -89,7 +89,6 @@ def figure(series: Sequence[Series], axes: Axes, extras: Extras, pen: Ink) -> Sp
              "hoverinfo": "skip", "line": {"color": pen.text, "width": 1.5, "dash": "dot"}}
         )  # fmt: skip
     traces += [_trace(one, pen) for one in series]
-    title = {"font": {"size": 13, "color": pen.muted}, "standoff": 8}
     return {
         "data": traces,
         "layout": layout(
@@ -98,9 +97,9 @@ def figure(series: Sequence[Series], axes: Axes, extras: Extras, pen: Ink) -> Sp
             margin={"l": 66, "r": 14, "t": 16, "b": 52},
             clickmode="event+select",
             xaxis=axis(pen, showgrid=True, gridcolor=pen.grid, range=x_range, **_ticks(axes.log_x, x_range),
-                       title={"text": axes.x, **title}),
+                       title=axis_title(pen, axes.x)),
             yaxis=axis(pen, showgrid=True, gridcolor=pen.grid, range=y_range, **_ticks(axes.log_y, y_range),
-                       title={"text": axes.y, **title}),
+                       title=axis_title(pen, axes.y)),
             shapes=shapes,
             annotations=[*notes, *(_note(one, axes, pen) for one in extras.notes)],
         ),

@@ -10,7 +10,7 @@ from html import escape
 from planner.measured_runs import MeasuredRun
 from planner.words import sureness
 from planner.words.formats import signed_percent, significant
-from ui.charts.base import Spec, axis, layout, packed
+from ui.charts.base import Spec, axis, axis_title, layout, packed
 from ui.theme import LINK, TIERS, Ink, mix, rgba
 
 HEIGHT = 480
@@ -61,15 +61,14 @@ def figure(runs: Sequence[MeasuredRun], bands: Sequence[Band], near: Iterable[st
         "ticktext": [f"{tick:g}" if tick < 1e4 else f"{tick / 1e3:g}k" for tick in ticks],
         "showgrid": True, "gridcolor": pen.grid,
     }  # fmt: skip
-    title = {"font": {"size": 13, "color": pen.muted}, "standoff": 8}
     return {
         "data": traces,
         "layout": layout(
             pen,
             HEIGHT,
             margin={"l": 56, "r": 12, "t": 12, "b": 48},
-            xaxis=axis(pen, **scale, title={"text": "measured, tokens/s", **title}),
-            yaxis=axis(pen, **scale, title={"text": "predicted, tokens/s", **title}),
+            xaxis=axis(pen, **scale, title=axis_title(pen, "measured, tokens/s")),
+            yaxis=axis(pen, **scale, title=axis_title(pen, "predicted, tokens/s")),
             annotations=[_name(band, low, high, pen) for band in bands[:1]],  # those inside it are named beside
         ),
     }

@@ -8,7 +8,7 @@ from planner.result import Step, StepPart
 from planner.words import names
 from planner.words.findings import step_unit
 from planner.words.formats import NBSP, significant, trimmed
-from ui.charts.base import Spec, axis, layout, round_ticks
+from ui.charts.base import Spec, axis, axis_title, layout, round_ticks
 from ui.theme import Ink, mix, part_colour, text_on
 
 ORDER = ("attention", "dense_shared", "routed_gpu", "routed_cpu", "routed_ndp", "link", "collective", "overhead")
@@ -136,7 +136,7 @@ def figure(step: Step, pen: Ink, ndp_tier: str = "dimm_ndp") -> Spec:
                 gridcolor=pen.grid,
                 tickvals=[*ticks, total],
                 ticktext=[*map(trimmed, ticks), significant(total)],
-                title={"text": f"{unit}, all layers added up", "font": {"size": 13, "color": pen.muted}, "standoff": 8},
+                title=axis_title(pen, f"{unit}, all layers added up"),
             ),
             yaxis=axis(
                 pen,

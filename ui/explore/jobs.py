@@ -13,10 +13,8 @@ from typing import Any
 
 import streamlit as st
 
-from hardware import HardwareError
-from models import ModelError
 from planner.errors import PlanError
-from planner.routing import RoutingError
+from planner.refusals import REFUSALS
 from planner.sweep import Point, Progress, SweepResult, SweepSpec, executor, partial, sweep
 from planner.sweep.executors.base import Cancelled, Done, Executor, Task
 from ui import engine
@@ -135,7 +133,7 @@ def start_sweep(spec: SweepSpec) -> Job:
 def _run(job: Job, work: Callable[[Job], Any]) -> None:
     try:
         job.answer = work(job)
-    except (PlanError, ModelError, HardwareError, RoutingError) as error:
+    except REFUSALS as error:
         job.error = str(error)
     except Exception:
         LOG.exception("An exploration failed")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import streamlit as st
 
 from planner.best import variant
+from planner.csv_text import to_csv
 from planner.scenario import Scenario
 from planner.sensitivities import Elasticities, FlipReport, Tornado, elasticities, flip_points, tornado
 from planner.sensitivities.rows import csv_rows
 from planner.sensitivities.tornado import KEYS
 from planner.sweep import METRICS, executor
-from planner.sweep.table import csv_text
 from planner.words.formats import capital, count
 from planner.words.names import HEADLINE
 from ui import engine, tables
@@ -107,7 +107,7 @@ def _wait(scenario: Scenario, job: jobs.Job) -> None:
 def _show(scenario: Scenario, found: Answer) -> None:
     csv = Data(
         "Sensitivities", "tierline-sensitivity.csv", None,
-        lambda: csv_text(*csv_rows(scenario, [found.tornado], found.elasticities, found.flips)),
+        lambda: to_csv(*csv_rows(scenario, [found.tornado], found.elasticities, found.flips)),
     )  # fmt: skip
     with section("Over the ranges of the inputs", "sens-tornado", [csv]):
         say(found.tornado.sentence)

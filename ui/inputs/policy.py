@@ -9,7 +9,7 @@ import streamlit as st
 from models import FORMATS
 from planner.calibration import families
 from planner.fields import ScenarioError, fields
-from planner.policies import Option, PolicyEntry, catalog
+from planner.policies import Option, catalog
 from planner.words import labels, sureness
 from planner.words.formats import listing, trimmed
 from ui import state, typed
@@ -187,8 +187,3 @@ def _set(option: Option, value: bool | int | float | str) -> None:
         state.forget(path)
     except ScenarioError as error:
         state.refuse(path, str(value), state.person_sentence(error))
-
-
-def entry_of(policy_id: str) -> PolicyEntry | None:
-    """The policy of that id."""
-    return next((entry for entry in catalog() if entry.id == policy_id), None)

@@ -11,6 +11,7 @@ import streamlit as st
 from planner.brief import FORMATS, Brief, brief, completed, export
 from planner.brief.html import body, style
 from planner.brief.pdf import HOW_TO_GET, browser
+from planner.refusals import REFUSALS
 from planner.scenario import Scenario
 from planner.sweep import executor
 from planner.words import labels
@@ -40,7 +41,7 @@ def run() -> None:
     try:
         with st.spinner("Planning the options, the frontier and the ranges …"):
             found = KEPT.get(key, make)
-    except engine.CANNOT as error:
+    except REFUSALS as error:
         st.title("Brief", anchor=False)
         _of_compared(compared)
         st.error(md(labels.in_words(str(error))), icon=":material/error:")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from hardware import HardwareError
-from models import ModelError
 from planner.errors import PlanError
-from planner.routing import RoutingError
+from planner.refusals import REFUSALS
 from planner.sweep import METRICS, SweepResult, SweepSpec, from_json
 from planner.sweep.about import label
 from planner.sweep.idle import idle_axes
@@ -27,7 +25,7 @@ TITLES = {name: question.title for name, question in QUESTIONS.items()} | {SENSI
 ORDER = ("frontier", "experts", "map", "winners", SENSITIVITY, "load", "free")
 QUESTION = "explore-question"
 OPENED = "explore-opened"
-BAD_INPUT = (PlanError, ModelError, HardwareError, RoutingError, engine.CannotPlanError)
+BAD_INPUT = (*REFUSALS, engine.CannotPlanError)
 
 
 def run() -> None:

@@ -18,7 +18,6 @@ UNUSED_SHARE = 0.1
 """Of GPU memory that serving engines leave alone unless told otherwise (vLLM gpu_memory_utilization 0.9)."""
 LEAST_RESERVE_BYTES = 0.5 * 2**30
 """Of a run that worked although more did not fit."""
-NO_HOST_MEMORY_GBPS = 300.0
 
 
 class UnmappableError(Exception):

@@ -209,11 +209,5 @@ def _named(x: Vector) -> dict[str, float]:
     return {path: float(f"{value:.4g}") for path, value in zip(PATHS, np.exp(x).tolist(), strict=True)}
 
 
-def linearise_here(known: Sequence[Sample], x: Vector) -> Linear:
-    """Linearise in this process."""
-    pairs = [linearised_one(s, x) for s in known]
-    return stacked(pairs, x)
-
-
 def stacked(pairs: Sequence[tuple[Vector, Vector]], x: Vector) -> Linear:
     return Linear(x, np.array([v for v, _ in pairs]), np.array([j for _, j in pairs]))
