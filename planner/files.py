@@ -29,9 +29,18 @@ def read_limited(path: str | Path, most: int, what: str = "file", error: type[Pl
 def write_whole(path: str | Path, data: bytes, error: type[PlanError] = PlanError) -> None:
     """Write beside the file, to the disk, then rename: a reader finds the old file or the new one.
 
-    Raises ``error`` with one sentence, and leaves nothing behind, when that cannot be done.
+    A device or a pipe is written to as it is, and a link keeps pointing where it points. Raises ``error`` with one
+    sentence, and leaves nothing behind, when the file cannot be written.
     """
     target = Path(path)
+    try:
+        if target.is_symlink():
+            target = target.resolve()
+        if target.exists() and not target.is_file() and not target.is_dir():
+            target.write_bytes(data)
+            return
+    except (OSError, ValueError) as trouble:
+        raise error(f"The file {shown(target.name)} cannot be written: {_reason(trouble)}.") from None
     temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.part")
     try:
         with open(temporary, "xb") as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,8 +22,7 @@ from planner.calibrate.layouts import ExpertReader
 from planner.calibrate.measure import HELD_OUT, METHODS, Measured, Method, Source, measure
 from planner.calibrate.quantise import GROUPS, WHOLE_ROW, group_length
 from planner.calibrate.safetensors import Checkpoint
-from planner.cli.configs import shown_file
-from planner.cli.output import json_text
+from planner.cli.output import check_out, json_text, shown_file
 from planner.cli.parsing import CommandParser
 from planner.fields.sentences import nearest, one_of, shown
 from planner.files import write_whole
@@ -100,13 +98,8 @@ def _parser() -> CommandParser:
 def _writable(name: str) -> Path:
     """Refused before hours of work, not after."""
     kind_of(name)
-    path = Path(name)
-    parent = path.parent
-    if not parent.is_dir():
-        raise CalibrationError(f"--out is {shown_file(name)}, and there is no folder {shown_file(str(parent))}.")
-    if path.is_dir() or not os.access(parent, os.W_OK):
-        raise CalibrationError(f"--out is {shown_file(name)}, which cannot be written there.")
-    return path
+    check_out(name, CalibrationError)
+    return Path(name)
 
 
 def _whole(text: str, option: str, low: int, high: int) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path, PurePath
 
 from planner.cli.configs import read_limited
+from planner.cli.output import check_out, json_text, plain
 from planner.cli.parsing import UsageError
 from planner.cli.plan import build, scenario_parser
 from planner.fields import scenario_from_json
+from planner.files import write_whole
 
 _DESCRIPTION = (
     "Writes the brief of a scenario: decision, options, frontier, cost, power, targets, what the answer hangs on and "
@@ -16,8 +17,6 @@ _DESCRIPTION = (
     "or .json."
 )
 MOST_OPTIONS = 3
-
-_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2212": "-"})
 
 
 def run(command: str, arguments: list[str]) -> str:
@@ -37,20 +36,19 @@ def run(command: str, arguments: list[str]) -> str:
     others = [(PurePath(name).stem, scenario_from_json(read_limited(name, "scenario"))) for name in options.option]
 
     from planner.brief import brief, export
-    from planner.cli.output import json_text
     from planner.sweep import executor
 
     found = brief(
         scenario, title=options.title, author=options.author, others=others, executor=executor(options.executor)
     )
     if form is not None:
-        _write(options.out, export(found, form))
+        write_whole(options.out, export(found, form), UsageError)
     if options.json:
         return json_text(found, indent=None)
     lines = [found.decision, found.options_sentence, *(target.sentence for target in found.targets), *found.turns]
     written = [f"Written to {options.out}."] if form is not None else []
     text = "\n".join(line for line in [*lines, *written] if line)
-    return text.translate(_SPACES) + "\n"
+    return plain(text) + "\n"
 
 
 def _form(name: str | None) -> str | None:
@@ -63,21 +61,7 @@ def _form(name: str | None) -> str | None:
     form = Path(name).suffix.removeprefix(".").casefold()
     if form not in FORMATS:
         raise UsageError(f"--out is {shown(name)}; it takes a file that ends with .{', .'.join(FORMATS)}.")
-    path = Path(name).absolute()
-    if not path.parent.is_dir():
-        raise UsageError(f"--out is {shown(name)}; there is no such folder.")
-    # Said before a minute of planning, not after it.
-    if path.is_dir():
-        raise UsageError(f"--out is {shown(name)}, which is a folder; it takes the name of a file.")
+    check_out(name)  # before a minute of planning, not after it
     if form == "pdf":
         pdf.printer()
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"--out is {shown(name)}; it cannot be written there: permission denied.")
     return form
-
-
-def _write(name: str, content: bytes) -> None:
-    try:
-        Path(name).write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"--out is {name!r}; it cannot be written: {error.strerror or error}.") from None

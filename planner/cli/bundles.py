@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.cli.output import json_text
+from planner.cli.output import check_out, json_text
 from planner.cli.parsing import CommandParser, UsageError
 from planner.fields.sentences import nearest, shown
 
@@ -39,12 +39,13 @@ def _export(command: str, arguments: list[str]) -> str:
     parser.add_argument("--name", metavar="NAME", help="name of a scenario that comes from a file")
     options = parser.read(arguments)
 
+    check_out(options.out)
     from planner.bundle import write
     from planner.files import write_whole
 
     content = _from_file(options.what, options.name) if _is_file(options.what) else _from_library(options.what)
     data = write(content)
-    write_whole(Path(options.out), data)
+    write_whole(options.out, data)
     if options.json:
         return json_text({"file": options.out, "bytes": len(data), **_counts(content), "missing": content.missing})
     lines = [f"Wrote {_told(content)} to {options.out} ({len(data) / 1e6:.2f} MB).\n"]

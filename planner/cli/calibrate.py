@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.cli.output import columns, json_text
-from planner.cli.parsing import CommandParser, UsageError
+from planner.cli.output import check_out, columns, json_text
+from planner.cli.parsing import CommandParser
 
 
 def run(command: str, arguments: list[str]) -> str:
@@ -20,6 +20,7 @@ def run(command: str, arguments: list[str]) -> str:
     parser.add_argument("--out", metavar="FILE", help="write the calibration as JSON too")
     parser.add_argument("--accept", action="store_true", help="keep it even if it makes runs that were left out worse")
     options = parser.read(arguments)
+    check_out(options.out)
 
     from planner import calibration
     from planner.files import write_whole
@@ -32,10 +33,7 @@ def run(command: str, arguments: list[str]) -> str:
     kept = found.helps or options.accept
     digest = calibration.register(found.calibration) if kept else None
     if options.out is not None:
-        try:
-            write_whole(Path(options.out), found.calibration.text().encode())
-        except OSError as error:
-            raise UsageError(f"--out {options.out[:200]!r} cannot be written: {error.strerror or error}.") from None
+        write_whole(options.out, found.calibration.text().encode())
     if options.json:
         return json_text(
             {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from planner.cli.configs import read_limited
-from planner.cli.output import columns, json_text
+from planner.cli.output import columns, json_text, plain
 from planner.cli.parsing import CommandParser, UsageError
 from planner.fields import scenario_from_json
 
@@ -14,7 +14,6 @@ _DESCRIPTION = (
     "the Shapley average over the orders of changing them, so that the reasons add up."
 )
 _REASONS = ("tokens_per_s_end_to_end", "tpot_s", "usd_per_million_output_tokens")
-_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2212": "-"})
 
 
 def run(command: str, arguments: list[str]) -> str:
@@ -62,4 +61,4 @@ def run(command: str, arguments: list[str]) -> str:
     if found.differing:
         blocks.append(columns(difference_rows(found), ("What differs", *head[1:], "group")))
     blocks += [f"{note}\n" for note in found.notes]
-    return "\n".join(blocks).translate(_SPACES)
+    return plain("\n".join(blocks))

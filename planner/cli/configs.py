@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from planner.cli.output import shown_file
 from planner.cli.parsing import UsageError
 from planner.errors import PlanError
-from planner.fields.sentences import SHOWN_CHARACTERS, nearest, shown
+from planner.fields.sentences import nearest
 from planner.fields.tree import MAX_BYTES
 
 _LONGEST_NAME = 120
@@ -72,11 +73,6 @@ def name_of(file: str) -> str:
     name = parent if path.stem == "config" and parent else path.stem
     plain = "".join(character if character.isprintable() else "?" for character in name)
     return plain.encode(errors="replace").decode()[:_LONGEST_NAME]
-
-
-def shown_file(name: str) -> str:
-    """A path in a sentence: its end says more than its beginning."""
-    return shown(name if len(name) <= SHOWN_CHARACTERS else f"...{name[3 - SHOWN_CHARACTERS :]}")
 
 
 def _similar(path: Path) -> str:

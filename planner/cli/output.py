@@ -1,16 +1,24 @@
-"""JSON and columns of text from the plain records of the other rooms."""
+"""What commands print and where they write: JSON, columns and plain text, and a file that can be written."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+
+from planner.cli.parsing import UsageError
+from planner.errors import PlanError
+from planner.fields.sentences import SHOWN_CHARACTERS, shown
+
+_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " "})
+_DASHES = str.maketrans({"\u2212": "-", "\u2013": "-"})
 
 
 def as_json(value: Any) -> Any:
@@ -59,3 +67,37 @@ def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = (), numbers: 
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines) + "\n"
+
+
+def spaced(text: str) -> str:
+    """Text with spaces that every terminal breaks lines at."""
+    return text.translate(_SPACES)
+
+
+def plain(text: str) -> str:
+    """The same with dashes that every font and every search knows."""
+    return spaced(text).translate(_DASHES)
+
+
+def shown_file(name: str) -> str:
+    """A path in a sentence: its end says more than its beginning."""
+    return shown(name if len(name) <= SHOWN_CHARACTERS else f"...{name[3 - SHOWN_CHARACTERS :]}")
+
+
+def check_out(name: str | None, error: type[PlanError] = UsageError) -> None:
+    """Refuse a file of ``--out`` that cannot be written, before the work for it and not after."""
+    if name is None:
+        return
+    said = f"--out is {shown_file(name)}"
+    if not name or "\0" in name:
+        raise error(f"{said}; it takes the name of a file.")
+    path = Path(name).absolute()
+    if not path.parent.is_dir():
+        raise error(f"{said}, and there is no folder {shown_file(str(path.parent))}.")
+    if path.is_dir():
+        raise error(f"{said}, which is a folder; it takes the name of a file.")
+    needed = [path] if path.exists() else []
+    if not path.exists() or path.is_file():  # it is put there under another name first
+        needed.append(path.parent)
+    if not all(os.access(place, os.W_OK) for place in needed):
+        raise error(f"{said}, which cannot be written there.")

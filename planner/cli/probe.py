@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.cli.output import columns, json_text
+from planner.cli.output import check_out, columns, json_text
 from planner.cli.parsing import CommandParser
-from planner.fields.sentences import shown
 
 if TYPE_CHECKING:
     from planner.measured_machine import MeasuredMachine
@@ -30,8 +28,7 @@ def _probe(command: str, arguments: list[str]) -> str:
     parser.add_argument("--out", metavar="FILE", help="JSON file to write, for import-machine")
     parser.add_argument("--quick", action="store_true", help="a few seconds instead of a minute or two, less exact")
     options = parser.read(arguments)
-    if options.out is not None:
-        _check_target(options.out)
+    check_out(options.out)
 
     from planner.files import write_whole
     from planner.probe.run import load_torch, measured_machine, record
@@ -49,17 +46,6 @@ def _say(text: str) -> None:
     """Progress, to standard error of a person at a terminal only."""
     if sys.stderr.isatty():
         sys.stderr.write(text + "\n")
-
-
-def _check_target(out: str) -> None:
-    """Two minutes of measuring must not end at a folder that is not there."""
-    from planner.errors import PlanError
-
-    folder = Path(out).absolute().parent
-    if "\0" in out or not folder.is_dir():
-        raise PlanError(f"--out is {shown(out)}; its folder is not there.")
-    if Path(out).is_dir():
-        raise PlanError(f"--out is {shown(out)}, which is a folder; it takes the name of a file.")
 
 
 def report(machine: MeasuredMachine) -> str:

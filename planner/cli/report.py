@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from textwrap import wrap
 
-from planner.cli.output import columns
+from planner.cli.output import columns, spaced
 from planner.result import AccuracyReport, Assumption, Cost, Headline, Memory, Result, Step
 from planner.words import names, outlook, served, sureness, verdict
 from planner.words.findings import drafted_words, ordered
@@ -26,7 +26,6 @@ from planner.words.formats import (
 
 _WIDTH = 100
 _MOST_ASSUMPTIONS = 12
-_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " "})
 
 
 def report(result: Result) -> str:
@@ -48,7 +47,7 @@ def report(result: Result) -> str:
     if result.warnings:
         blocks.append("Notes\n" + "".join(_paragraph(f"- {note}", "  ") for note in result.warnings))
     blocks.append(f"Scenario {result.scenario_hash[:12]}, engine {result.engine_version}.\n")
-    return "\n".join(blocks).translate(_SPACES)
+    return spaced("\n".join(blocks))
 
 
 def _opening(result: Result) -> str:
@@ -203,5 +202,5 @@ def _figure(item: Assumption) -> tuple[str, str]:
 
 
 def _paragraph(text: str, indent: str = "") -> str:
-    lines = wrap(text.translate(_SPACES), _WIDTH, initial_indent=indent, subsequent_indent=indent)
+    lines = wrap(spaced(text), _WIDTH, initial_indent=indent, subsequent_indent=indent)
     return "".join(f"{line}\n" for line in lines)

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from planner.cli.configs import read_limited
-from planner.cli.output import columns, json_text
+from planner.cli.output import check_out, columns, json_text, plain
 from planner.cli.parsing import CommandParser, UsageError
 from planner.cli.plan import build, scenario_parser
 from planner.csv_text import to_csv
@@ -22,13 +22,13 @@ _DESCRIPTION = (
     "Shows how far each input's own range moves the answer, what one per cent more of each input gives, and, with "
     "--option or --against, the value of each assumption at which another option becomes the one to take."
 )
-_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2212": "-", "\u2013": "-"})
 MOST_ROWS = 15
 
 
 def run(command: str, arguments: list[str]) -> str:
     """The three analyses as text, JSON or CSV. Raises PlanError."""
     options = _parser(command).read(arguments)
+    check_out(options.out)
     scenario = build(options)
     others = _others(options, scenario)
 
@@ -54,7 +54,7 @@ def run(command: str, arguments: list[str]) -> str:
         return _write(options.out, json_text({name: _plain(value) for name, value in found.items()}, indent=None))
     if options.csv or options.out:
         return _write(options.out, _csv(scenario, bars, rows, flips))
-    return _text(bars, rows, flips).translate(_SPACES)
+    return plain(_text(bars, rows, flips))
 
 
 def _parser(command: str) -> CommandParser:

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from planner.cli.output import columns, json_text
+from planner.cli.output import columns, json_text, spaced
 from planner.cli.parsing import UsageError
 from planner.cli.plan import build, scenario_parser
 from planner.fields.sentences import nearest, shown
@@ -20,7 +20,6 @@ _DESCRIPTION = (
     "Simulates consecutive decode steps of policy trimoe: load prediction, and experts that move in the shadow of GPU "
     "work. --set simulation.NAME=VALUE sets an option of the simulation: "
 )
-_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " "})
 
 
 def run(command: str, arguments: list[str]) -> str:
@@ -51,7 +50,7 @@ def run(command: str, arguments: list[str]) -> str:
         if not given.ablation:
             return json_text(found, indent=None)
         return json_text({"simulation": found, "ablation": list(rows)}, indent=None)
-    return (summary(found) + ("\n" + table(rows) if rows else "")).translate(_SPACES)
+    return spaced(summary(found) + ("\n" + table(rows) if rows else ""))
 
 
 def options_of(settings: list[str]) -> tuple[SimulationOptions, list[str]]:

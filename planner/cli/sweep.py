@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from planner.cli.configs import read_limited
-from planner.cli.output import columns
+from planner.cli.output import check_out, columns, plain
 from planner.cli.parsing import CommandParser, UsageError
 from planner.cli.plan import build, changes, scenario_parser
 from planner.fields import json_tree, shown
@@ -24,7 +24,6 @@ _DESCRIPTION = (
     "({base, axes, design, samples}) or the JSON of an earlier sweep; --axis and --set apply on top of it."
 )
 _AXIS = f"{FORMS}; may be repeated"
-_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2212": "-", "\u2013": "-"})
 TEXT_ROWS = 60
 SHOWN = ("tokens_per_s_user", "tokens_per_s_system", "usd_per_million_output_tokens")
 
@@ -32,6 +31,7 @@ SHOWN = ("tokens_per_s_user", "tokens_per_s_system", "usd_per_million_output_tok
 def run(command: str, arguments: list[str]) -> str:
     """The sweep as text, JSON or CSV. Raises PlanError."""
     options = _parser(command).read(arguments)
+    check_out(options.out)
     spec = _spec(options)
 
     from planner.sweep import executor, metric, sweep
@@ -167,4 +167,4 @@ def _text(result: SweepResult, key: str) -> str:
     first += "".join(f" {label(path)} moves nothing here." for path in idle_axes(result))
     more = len(result.points) - TEXT_ROWS
     last = f"... and {more:,} more; --json, --csv or --out FILE has them all.\n" if more > 0 else ""
-    return (f"{first}\n\n" + columns(rows, header=header, numbers=numbers) + last).translate(_SPACES)
+    return plain(f"{first}\n\n" + columns(rows, header=header, numbers=numbers) + last)

@@ -437,3 +437,13 @@ def test_what_a_scenario_may_not_say(text: str) -> None:
 def test_small_and_unsigned_columns_of_a_parquet_are_read(kind: str) -> None:
     narrow = frame(lambda f: f.assign(**{column: f[column].astype(kind) for column in COLUMNS[:3]}))
     assert parse_table(as_parquet(narrow)).digest == parse_table(as_csv(frame())).digest
+
+
+def test_a_pipe_and_a_link_are_written_through(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_bytes(b"old")
+    link.symlink_to(real)
+    write_whole(link, b"new")
+    assert link.is_symlink() and real.read_bytes() == b"new"
+    write_whole("/dev/null", b"gone")
+    assert not Path("/dev/null").is_file()
