@@ -1,6 +1,4 @@
-"""What a bit-width selection does, layer by layer: objective, budget, chosen tuples, and what they leave on the table.
-
-Beside the two selectors of :mod:`planner.bitwidth` (the paper's prefix search and the exact optimum of a layer):
+"""Beside the two selectors of :mod:`planner.bitwidth` (the paper's prefix search and the exact optimum of a layer):
 losses weighted by importance, and one budget over all layers.
 """
 
@@ -10,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.bitwidth import WIDTHS, LayerBits, increments, select_layers
-from planner.importance import by_importance
+from planner.bitwidth import WIDTHS, increments, select_layers
 
 MOST_EXCHANGES = 10_000
 
@@ -34,50 +31,6 @@ def weighted(losses: np.ndarray, importance: np.ndarray) -> np.ndarray:
     mean = importance.mean(axis=1, keepdims=True)
     share = np.divide(importance, mean, out=np.ones_like(importance), where=mean > 0)
     return losses * share[:, :, None]
-
-
-@dataclass(frozen=True)
-class SelectorReport:
-    """Both selectors on the same losses and budget. ``excess`` is the prefix search's loss over the optimum, less 1."""
-
-    objective: str
-    average_bits: float
-    budget: int
-    """increments over 1 bit that each layer may spend"""
-    prefix: LayerBits
-    exact: LayerBits
-    excess: np.ndarray
-    """float64 [layers]; 0 where the optimum is 0"""
-
-    @property
-    def total_excess(self) -> float:
-        """Loss of all layers under the prefix search over the optimum's, less 1."""
-        return _excess(float(self.prefix.loss.sum()), float(self.exact.loss.sum()))
-
-
-def selector_report(
-    losses: np.ndarray, importance: np.ndarray | None, average_bits: float, weight: bool = False
-) -> SelectorReport:
-    """Both selections of every layer.
-
-    losses: float64 [layers, N, 4]; importance: [layers, N], which orders the experts for the prefix search (None: they
-    stand in order). weight: multiply the losses by importance first, for both. Raises ValueError with a sentence.
-    """
-    if weight and importance is None:
-        raise ValueError("weighting the losses needs the importance of the experts")
-    used = weighted(losses, importance) if weight and importance is not None else np.asarray(losses, np.float64)
-    order = None if importance is None else by_importance(importance)
-    prefix = select_layers(used, order, average_bits, "prefix")
-    exact = select_layers(used, order, average_bits, "exact")
-    over = [_excess(float(a), float(b)) for a, b in zip(prefix.loss, exact.loss, strict=True)]
-    return SelectorReport(
-        objective=f"least sum of the losses of a layer's experts{', each times its relative importance' * weight}",
-        average_bits=average_bits,
-        budget=increments(used.shape[1], average_bits),
-        prefix=prefix,
-        exact=exact,
-        excess=np.array(over),
-    )
 
 
 def _excess(loss: float, optimum: float) -> float:

@@ -14,18 +14,6 @@ def csv_text(brief: Brief) -> str:
     return to_csv(HEAD, [cell for sheet in sheets(brief) for cell in _cells(sheet)])
 
 
-def table_csv(brief: Brief, name: str) -> str:
-    """One table as it stands in the workbook, followed by all inputs."""
-    found = {sheet.name: sheet for sheet in sheets(brief)}
-    sheet, given = found[name], found["Inputs"]
-    rows = [list(row) for row in sheet.rows]
-    if name == given.name:
-        return to_csv(sheet.head, rows)
-    width = max(len(sheet.head), len(given.head))
-    rows += [[], [*given.head], *([*row] for row in given.rows)]
-    return to_csv([*sheet.head, *[""] * (width - len(sheet.head))], [[*r, *[""] * (width - len(r))] for r in rows])
-
-
 def _cells(sheet: Sheet) -> list[tuple[object, ...]]:
     return [
         (sheet.name, number, column, value)

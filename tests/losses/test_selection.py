@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, milp
 
 from planner.bitwidth import increments, select_exact, select_layers
+from planner.importance import by_importance
 from planner.losses import surrogate_losses
-from planner.selection import select_global, selector_report, weighted
+from planner.selection import select_global, weighted
 
 
 def falling(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -32,37 +33,28 @@ def test_importance_that_is_none_is_refused(importance: np.ndarray) -> None:
         weighted(np.ones((2, 3, 4)), importance)
 
 
-def test_the_report_says_what_the_prefix_restriction_leaves_on_the_table() -> None:
-    """Two experts, one increment: the important one is not the sensitive one."""
+def test_the_prefix_leaves_loss_on_the_table_where_the_important_expert_is_not_the_sensitive_one() -> None:
+    """Two experts, one increment."""
     losses = np.array([[[0.5, 0.4, 0.3, 0.2], [0.9, 0.3, 0.2, 0.1]]])
-    report = selector_report(losses, np.array([[0.8, 0.2]]), 1.5)
-    assert report.budget == 1
-    assert report.prefix.counts.tolist() == report.exact.counts.tolist() == [[0, 0, 1, 1]]
-    assert report.prefix.bits.tolist() == [[2, 1]] and report.exact.bits.tolist() == [[1, 2]]
-    assert (report.prefix.loss[0], report.exact.loss[0]) == (pytest.approx(1.3), pytest.approx(0.8))
-    assert report.excess[0] == report.total_excess == pytest.approx(1.3 / 0.8 - 1)
-    assert "importance" not in report.objective
-    by_weight = selector_report(losses, np.array([[0.95, 0.05]]), 1.5, weight=True)
-    assert by_weight.exact.bits.tolist() == [[2, 1]], "the sensitive one is hardly used"
-    assert "importance" in by_weight.objective
-    assert by_weight.total_excess == 0.0
+    importance = np.array([[0.8, 0.2]])
+    prefix = select_layers(losses, by_importance(importance), 1.5, "prefix")
+    exact = select_layers(losses, None, 1.5, "exact")
+    assert prefix.counts.tolist() == exact.counts.tolist() == [[0, 0, 1, 1]]
+    assert prefix.bits.tolist() == [[2, 1]] and exact.bits.tolist() == [[1, 2]]
+    assert (prefix.loss[0], exact.loss[0]) == (pytest.approx(1.3), pytest.approx(0.8))
+    by_weight = select_layers(weighted(losses, np.array([[0.95, 0.05]])), None, 1.5, "exact")
+    assert by_weight.bits.tolist() == [[2, 1]], "the sensitive one is hardly used"
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 2**31), st.integers(1, 12), st.floats(1, 4), st.booleans())
-def test_the_prefix_is_never_below_the_optimum(seed: int, experts: int, bits: float, weight: bool) -> None:
+@given(st.integers(0, 2**31), st.integers(1, 12), st.floats(1, 4))
+def test_the_prefix_is_never_below_the_optimum(seed: int, experts: int, bits: float) -> None:
     rng = np.random.default_rng(seed)
-    report = selector_report(falling(rng, 3, experts), rng.random((3, experts)), bits, weight)
-    assert (report.excess >= -1e-12).all() and report.total_excess >= -1e-12
-    assert report.excess.shape == (3,)
-    assert (report.exact.bits.sum(axis=1) - experts <= report.budget).all()
-
-
-def test_no_loss_leaves_nothing() -> None:
-    report = selector_report(np.zeros((1, 2, 4)), None, 2.0)
-    assert report.total_excess == 0.0
-    with pytest.raises(ValueError, match="needs the importance"):
-        selector_report(np.zeros((1, 2, 4)), None, 2.0, weight=True)
+    losses, importance = falling(rng, 3, experts), rng.random((3, experts))
+    prefix = select_layers(losses, by_importance(importance), bits, "prefix")
+    exact = select_layers(losses, None, bits, "exact")
+    assert (prefix.loss >= exact.loss * (1 - 1e-12)).all()
+    assert (exact.bits.sum(axis=1) - experts <= increments(experts, bits)).all()
 
 
 @settings(max_examples=80)
