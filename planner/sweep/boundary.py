@@ -81,7 +81,7 @@ def winners_map(result: SweepResult, x_path: str, y_path: str, key: str, by: str
     ``ratio`` is how many times better it is than the next, always at least 1.
     """
     one = metric(key)
-    place = _place(result, by)
+    place = result.place(by)
     cells: dict[tuple[float, float], Cell] = {}
     for at, points in _by_cell(result, x_path, y_path).items():
         able = [p for p in points if p.fits and p.outcome.meets_slo is not False and p.figure(key) is not None]
@@ -184,14 +184,8 @@ def _why_not(point: Point) -> str:
     return point.outcome.reason if not point.fits else "misses the targets"
 
 
-def _place(result: SweepResult, path: str) -> int:
-    if path not in result.paths:
-        raise SweepError(f"{path} is no axis of this sweep; its axes are {', '.join(result.paths)}.")
-    return result.paths.index(path)
-
-
 def _by_cell(result: SweepResult, x_path: str, y_path: str) -> dict[tuple[float, float], list[Point]]:
-    x, y = _place(result, x_path), _place(result, y_path)
+    x, y = result.place(x_path), result.place(y_path)
     found: dict[tuple[float, float], list[Point]] = {}
     for point in result.points:
         a, b = point.values[x], point.values[y]

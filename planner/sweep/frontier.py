@@ -83,7 +83,7 @@ def _least_x(result: SweepResult, x: str) -> float | None:
 
 def series(result: SweepResult, path: str) -> dict[str, list[Point]]:
     """The fitting points by the value of one axis, as series of a chart."""
-    place = result.paths.index(path)
+    place = result.place(path)
     found: dict[str, list[Point]] = {}
     for point in result.fitting:
         found.setdefault(str(point.values[place]), []).append(point)

@@ -60,7 +60,7 @@ def knee(result: SweepResult, path: str = EXPERTS, key: str = "tokens_per_s_syst
     experts that it did keep, beside the curve: it may choose other experts than the same number in all layers.
     """
     one = metric(key)
-    place = result.paths.index(path)
+    place = result.place(path)
     curve: dict[float, tuple[float, int]] = {}
     today = None
     for point in result.fitting:

@@ -56,7 +56,7 @@ class LoadPoint:
 
 def load_curve(result: SweepResult, api: ApiPrice | None = None) -> tuple[LoadPoint, ...]:
     """The points of a sweep over the load, by rising load."""
-    place = result.paths.index(LOAD)
+    place = result.place(LOAD)
     found = []
     for point in result.fitting:
         load, usd, systems = point.values[place], point.figure("usd_per_month"), point.figure("systems_needed")

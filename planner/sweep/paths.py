@@ -41,7 +41,8 @@ def check(spec: SweepSpec) -> None:
         for value in axis.ends:
             if figure is not None and isinstance(value, (int, float)) and not figure.lower <= value <= figure.upper:
                 raise SweepError(
-                    f"{path} is {value:g}; it takes {figure.lower:g} to {figure.upper:g} {figure.unit}".rstrip() + "."
+                    f"{path} is {shown(value)}; it takes {figure.lower:g} to {figure.upper:g} {figure.unit}".rstrip()
+                    + "."
                 )
             _check_value(spec.base, path, value)
             if isinstance(value, (bool, str)) and is_number(path):

@@ -66,11 +66,15 @@ class SweepResult(Part):
         at = self.points_by_index[point] if isinstance(point, int) else point
         return scenario_at(self.spec.base, self.paths, at.values)
 
+    def place(self, path: str) -> int:
+        """Where an axis stands in ``Point.values``. Raises SweepError when it is no axis of this sweep."""
+        if path not in self.paths:
+            raise SweepError(f"{path or 'No field'} is no axis of this sweep; its axes are {', '.join(self.paths)}.")
+        return self.paths.index(path)
+
     def column(self, path: str) -> tuple[Value, ...]:
         """The values of one axis at all points. Raises SweepError when it is no axis of this sweep."""
-        if path not in self.paths:
-            raise SweepError(f"{path} is no axis of this sweep; its axes are {', '.join(self.paths)}.")
-        place = self.paths.index(path)
+        place = self.place(path)
         return tuple(point.values[place] for point in self.points)
 
     def to_json(self) -> str:

@@ -11,7 +11,10 @@ from planner.errors import PlanError
 from planner.fields import set_paths
 from planner.scenario import Scenario
 from planner.sensitivities import elasticities, flip_points, inputs, tornado
+from planner.sensitivities.inputs import Inputs
 from planner.sensitivities.scan import limits, side
+from planner.sweep import metric
+from planner.sweep.outcome import outcome
 
 CPU = set_paths(Scenario(), {"policy.id": "cpu-experts", "system.id": "h100-amx-server"})
 GPU = Scenario()
@@ -105,6 +108,36 @@ def test_a_flip_point_is_where_the_plans_say_it_is():
     assert best(flip.same_until) == 1 and best(flip.at) == 0
     steady = next(one for one in report.steady if one.path == PRICE)
     assert steady.at is None and "none within bounds" in steady.sentence
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "objective", "path"),
+    [
+        (("trimoe-server", "monde", 32), ("trimoe-server", "layer-streaming", 32), "tokens_per_s_system", "pcie"),
+        (("h100-cxl-ndp", "monde", 32), ("h100-cxl-ndp", "cpu-experts", 32), "usd_per_million_output_tokens", "batch"),
+        (("2x-h100-sxm", "all-gpu", 32), ("epyc-rtx5090", "cpu-experts", 8), "usd_per_million_output_tokens", "hbm"),
+    ],
+)
+def test_plans_just_either_side_of_a_flip_point_choose_differently(one, other, objective, path):
+    paths = {"pcie": "pcie.bandwidth_bytes_per_s", "batch": "workload.batch", "hbm": "gpu.memory_bandwidth_bytes_per_s"}
+    names = ("system.id", "policy.id", "workload.batch")
+    options = [set_paths(GPU, dict(zip(names, values, strict=True))) for values in (one, other)]
+    report = flip_points(options, objective, [paths[path]])
+    assert report.flips
+    known = [Inputs(option) for option in options]
+    sign = 1 if metric(objective).more_is_better else -1
+
+    def best(flip, value):
+        told = [
+            outcome(each.changed(flip.path, each.get(flip.path).value * value if flip.relative else value))
+            for each in known
+        ]
+        scores = {place: sign * one.figure(objective) for place, one in enumerate(told) if one.fits}
+        return max(scores, key=scores.get)
+
+    for flip in report.flips:
+        assert best(flip, flip.same_until) == report.recommended
+        assert best(flip, flip.at) == flip.option != report.recommended
 
 
 def test_a_flip_by_an_exact_law():

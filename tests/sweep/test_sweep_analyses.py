@@ -85,6 +85,11 @@ def test_the_knee_of_a_saturating_curve_and_of_none():
     assert knee_of(xs, tuple(x * x for x in xs)) is None
     assert knee_of(xs, tuple(-x for x in xs)) is None
     assert knee_of((1.0,), (1.0,)) is None
+    assert knee_of(xs, (5.0,) * 11) is None
+    assert knee_of(xs, (float("nan"),) * 11) is None
+    wobble = (0.0, 0.02, -0.03, 0.01, 0.03, -0.02, 0.0, 0.02, -0.01, 0.03, 0.01)
+    assert knee_of(xs, tuple(min(x, 4.0) + w for x, w in zip(xs, wobble, strict=True))) == 4
+    assert knee_of(xs, tuple(x + w for x, w in zip(xs, wobble, strict=True))) is None
 
 
 def test_experts_in_hbm_marks_what_the_policy_keeps_by_itself():

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import signal
 import threading
 import time
 
+import pandas as pd
 import pytest
 
 import planner
 import planner.sweep.executors.here as here_module
-from planner.fields import set_paths
+from planner.fields import fields, get_path, set_paths
 from planner.scenario import Scenario
 from planner.sweep import METRICS, Axis, SweepError, SweepSpec, executor, from_json, run_many, sweep
 from planner.sweep.executors.base import MOST_LOSSES, Deck, Task, grouped
 from planner.sweep.executors.processes import LostError, Processes
 from planner.sweep.outcome import outcome
+from planner.sweep.table import to_csv
 
 BASE = set_paths(Scenario(), {"policy.id": "cpu-experts", "system.id": "h100-amx-server"})
 BATCHES = Axis(path="workload.batch", values=(1, 4, 16))
@@ -225,3 +229,27 @@ def test_every_metric_has_a_name_a_unit_and_one_door(result):
     for point in result.fitting:
         assert point.outcome.figures.keys() == METRICS.keys()
     assert all(metric.name and metric.unit for metric in METRICS.values())
+
+
+def test_pandas_reads_every_input_back_from_the_csv():
+    axes = (
+        Axis(path="policy.id", values=("cpu-experts", "monde")),
+        Axis(path="policy.gpu_experts_per_layer", values=(None, 1)),
+        Axis(path="system.overrides.dram.bandwidth_bytes_per_s", values=(3e11, 4.1e11)),
+    )
+    base = set_paths(BASE, {"workload.slo_tpot_s": 0.5})
+    found = sweep(SweepSpec(base=base, axes=axes))
+    frame = pd.read_csv(io.StringIO(to_csv(found)), keep_default_na=False)
+    assert len(frame) == 8
+    for number, row in frame.iterrows():
+        scenario = found.scenario(number)
+        for path in fields():
+            want, cell = get_path(scenario, path), row[f"input: {path}"]
+            if isinstance(want, dict):
+                assert json.loads(cell) == want
+            elif want is None or want == "":
+                assert cell == ""
+            elif isinstance(want, (bool, str)):
+                assert str(cell).lower() == str(want).lower()
+            else:
+                assert float(cell) == want

@@ -13,6 +13,7 @@ from planner.sweep.load import ApiPrice
 from ui import library
 from ui.charts import plane
 from ui.explore.asked import Asked, restored
+from ui.explore.questions import QUESTIONS
 from ui.theme import LIGHT
 
 PAGE = """
@@ -155,3 +156,25 @@ def test_a_view_comes_back_as_it_was_saved():
     assert restored("map", result, json.loads(json.dumps(asked.saved()))) == asked
     free = Asked("tpot_s", "ttft_s")
     assert restored("free", result, json.loads(json.dumps(free.saved()))) == free
+
+
+def test_a_refusal_names_paths_as_they_were_typed(explore):
+    page = explore
+    page.selectbox(key="explore-question").set_value("free").run()
+    page.text_area(key="explore-free-axes").set_value("workload.batch=log:0:2:3").run()
+    assert "workload.batch".replace(".", r"\.") in page.error[0].value
+    page.text_area(key="explore-free-axes").set_value("workload.batch=1").run()
+    assert not page.error and any("One point" in caption.value for caption in page.caption)
+
+
+@pytest.mark.parametrize("question", [*QUESTIONS, "sensitivity", "<b>", ["x"], None])
+@pytest.mark.parametrize("view", [None, {"metric": "tpot_s", "x": "gone", "y": "gone", "api": [1, 2]}])
+def test_a_saved_sweep_whose_question_does_not_go_with_its_axes_is_shown_as_any_other(question, view):
+    result = sweep(SweepSpec(axes=(Axis(path="economics.pue", values=(1.1, 1.2)),)))
+    store = library.store()
+    study = store.save_study(None, "sweep", "s", "", {"question": question, "view": view}, result.to_json().encode())
+    page = AppTest.from_string(PAGE, default_timeout=60)
+    page.query_params["study"] = store.create_study_link(study.id, author="").token
+    page.run()
+    assert not page.exception and not page.error
+    assert len(page.get("plotly_chart")) == 1

@@ -10,8 +10,9 @@ import streamlit as st
 from planner.policies import catalog, get
 from planner.scenario import Scenario
 from planner.sensitivities import Input
-from planner.sweep import METRICS, Axis, Span, SweepSpec, spec_from
+from planner.sweep import METRICS, Axis, Span, SweepResult, SweepSpec, spec_from
 from planner.sweep.about import OVERRIDES
+from planner.sweep.boundary import POLICY
 from planner.sweep.knee import EXPERTS
 from planner.sweep.load import LOAD, ApiPrice
 from planner.sweep.text import FORMS, axis_from
@@ -126,14 +127,24 @@ def free(scenario: Scenario) -> tuple[SweepSpec, Asked] | None:
     return spec_from(data), Asked(metric, x)
 
 
+FREE = "free"
 QUESTIONS: dict[str, Question] = {
     "frontier": Question("Throughput against interactivity", frontier, views.show_frontier),
     "experts": Question("How many experts belong in HBM", experts, views.show_experts),
     "map": Question("A figure over two inputs, and what bounds it", heat, maps.show_map),
     "winners": Question("Which policy wins over two hardware figures", winners, maps.show_winners),
     "load": Question("Cost against load, and an API's price", load, loads.show_load),
-    "free": Question("A sweep of my own", free, views.show_free),
+    FREE: Question("A sweep of my own", free, views.show_free),
 }
+
+
+_NEEDS = {"experts": (EXPERTS,), "load": (LOAD,), "winners": (POLICY,)}
+
+
+def goes_with(question: str, result: SweepResult) -> bool:
+    """Whether a saved sweep has the axes that the view of a question needs."""
+    axes = {"map": 2, "winners": 3}.get(question, 1)
+    return question in QUESTIONS and len(result.paths) >= axes and {*_NEEDS.get(question, ())} <= {*result.paths}
 
 
 def _metric(text: str, keys: list[str], key: str, first: str = "") -> str:

@@ -15,7 +15,7 @@ from planner.words.formats import count
 from ui import engine, state, studies
 from ui.explore import jobs, points, sensitivity
 from ui.explore.asked import Asked, restored
-from ui.explore.questions import QUESTIONS, Question
+from ui.explore.questions import FREE, QUESTIONS, Question, goes_with
 from ui.guard import guard
 from ui.safe import md
 from ui.sections.common import Data, say, section
@@ -50,7 +50,7 @@ def run() -> None:
             else:
                 _ask(name, QUESTIONS[name])
         except BAD_INPUT as error:
-            st.error(md(labels.in_words(str(error))), icon=":material/error:")
+            st.error(md(_told(name, str(error))), icon=":material/error:")
     with guard("listing saved sweeps"):
         _library()
 
@@ -62,7 +62,7 @@ def _ask(name: str, question: Question) -> None:
         spec = None if asked is None else asked[0]
         field = f"explore-{name}-job"
         if spec is not None:
-            st.caption(f"{count(spec.count)} points at most.")
+            st.caption("One point." if spec.count == 1 else f"{count(spec.count)} points at most.")
         if st.button(
             "Plan these points", key=f"explore-{name}-go", type="primary", icon=":material/play_arrow:",
             disabled=spec is None, width="stretch",
@@ -94,7 +94,7 @@ def _progress(job: jobs.Job, spec: SweepSpec, how: Asked, question: Question, na
     """What there is: at once when it is finished, and every second while it runs."""
     if job.finished:
         if job.error is not None:
-            st.error(md(labels.in_words(job.error)), icon=":material/error:")
+            st.error(md(_told(name, job.error)), icon=":material/error:")
         else:
             _answer(job.answer, how, question, name)
         return
@@ -123,11 +123,16 @@ def _answer(result: SweepResult, how: Asked, question: Question, name: str) -> N
     points.opener(result, name, choose(result, _judged(name, how)).best if best is None else best)
 
 
+def _told(question: str, sentence: str) -> str:
+    """A refusal in the words of the page; where paths are typed, it keeps them as they were typed."""
+    return sentence if question == FREE else str(labels.in_words(sentence))
+
+
 def _judged(question: str, how: Asked) -> str:
     """The figure on which the best point is chosen: cost, unless the question is about another."""
     if question == "load":
         return "usd_per_million_served"
-    asked = question in ("experts", "map", "winners", "free") and METRICS[how.metric].more_is_better is not None
+    asked = question in ("experts", "map", "winners", FREE) and METRICS[how.metric].more_is_better is not None
     return how.metric if asked else COST
 
 
@@ -171,7 +176,7 @@ def _saved(question: str, title: str, view: object, result: SweepResult) -> None
         )
     with guard("showing the saved sweep"):
         try:
-            known = question if question in QUESTIONS else "free"
+            known = question if goes_with(question, result) else FREE
             how = restored(known, result, view)
             best = QUESTIONS[known].view(result, how, "saved")
             points.opener(result, "saved", choose(result, _judged(known, how)).best if best is None else best)
