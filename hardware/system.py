@@ -277,10 +277,24 @@ def _matches(default: Default, gpu: Device | None, cpu: Device | None) -> bool:
 
 
 def _edited(spec: PathSpec, before: Figure, value: float) -> Figure:
-    was = "none" if before.value is None else f"{before.value:g} {before.unit}"
+    was = "none" if before.value is None else _said(before.value, before.unit)
     return Figure(
         value, spec.unit, None, None, f"set by the user; was {was} ({before.source})", None, "assumed", edited=True
     )
+
+
+def _said(value: float, unit: str) -> str:
+    """A figure in a sentence: ``3.35 TB/s``, ``32 pJ/byte``, ``30000 USD``."""
+    if unit.startswith("USD") or not unit:
+        return f"{value:.10g} {unit}".strip()
+    small = unit.startswith(("J", "s")) and unit != "share"
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if abs(value) >= factor:
+            return f"{value / factor:.4g} {prefix}{unit.replace('bytes', 'B', 1)}"
+    for factor, prefix in ((1e-3, "m"), (1e-6, "\u00b5"), (1e-9, "n"), (1e-12, "p")):
+        if small and factor <= abs(value) < 1000 * factor and abs(value) < 0.1:
+            return f"{value / factor:.4g} {prefix}{unit}"
+    return f"{value:.10g} {unit}"
 
 
 def _part_name(path: str) -> str:

@@ -22,7 +22,7 @@ from planner.sweep.executors.base import Executor
 from planner.words import outlook, sureness, verdict
 from planner.words.comparison import value_text
 from planner.words.findings import movement, ordered
-from planner.words.formats import capital, count, seconds, share, shorten, trimmed
+from planner.words.formats import capital, count, isolated, listing, nearly, seconds, share, shorten, trimmed
 
 SENSITIVITIES = 3
 LONGEST_NAME = 200  # characters of a title or a name; the page that is signed holds more than that
@@ -49,7 +49,7 @@ def brief(
     :func:`planner.plan` raises for bad input; a plan that does not fit has a brief that says so.
     """
     result = planned(scenario)
-    name = shorten(title, LONGEST_NAME) or f"{result.model.name} on {result.system.name}"
+    name = isolated(shorten(title, LONGEST_NAME)) or f"{result.model.name} on {result.system.name}"
     found: tuple[Option, ...]
     if others:
         found = options_module.against(result, others, name)
@@ -58,7 +58,7 @@ def brief(
     targets = _targets(result)
     made = Brief(
         title=name,
-        author=shorten(author, LONGEST_NAME),
+        author=isolated(shorten(author, LONGEST_NAME)),
         version=version,
         made_on=(made_on or date.today()).isoformat(),
         link=link,
@@ -149,8 +149,9 @@ def _decision(result: Result, found: Sequence[Option], targets: Sequence[Target]
     what = f"{result.model.name} on {where} with policy {result.policy.name}"
     missed = [target for target in targets if not target.met]
     if missed:
-        told = [f"{t.name}, {seconds(t.value_s)} against {seconds(t.target_s)}" for t in missed]
-        text = f"Not as asked: {what} misses its target of {' and of '.join(told)}; it gives {figures}."
+        told = listing([f"{t.name} {seconds(t.value_s)} against {seconds(t.target_s)}" for t in missed])
+        ending = "" if len(missed) == 1 else "s"
+        text = f"Not as asked: {what} misses its target{ending}: {told}. It gives {figures}."
     elif best is None or best.is_this:
         met = "; all targets are met" if targets else ""
         text = f"Run {what}: {figures}{met}."
@@ -179,7 +180,9 @@ def _targets(result: Result) -> tuple[Target, ...]:
         ends = (head.intervals or {}).get(key)
         room = target / value - 1
         text = f"{capital(name)}: {seconds(value)} against {seconds(target)}, "
-        text += f"{share(1 - value / target)} below it" if room >= 0 else f"{share(value / target - 1)} above it"
+        times = value / target
+        above = f"{share(times - 1)} above it" if times < 2 else f"{trimmed(times, 3)} times as much"
+        text += f"{nearly(1 - times)} below it" if room >= 0 else above
         if ends is not None and value <= target < ends[1]:
             text += f"; the upper end of its range, {seconds(ends[1])}, misses"
         rows.append(

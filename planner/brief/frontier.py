@@ -75,6 +75,8 @@ def _sentence(points: list[Point], per: str) -> str:
             f"{text}, and misses a target; batch {count(most.batch)} meets it, with "
             f"{significant(most.tokens_per_s_per_gpu)} per {per}."
         )
+    if chosen.meets_targets is False:
+        return f"{text}, and misses a target; so does every other batch."
     if most is not None and most.tokens_per_s_per_gpu > 1.02 * chosen.tokens_per_s_per_gpu:
         return (
             f"{text}; batch {count(most.batch)} would give {significant(most.tokens_per_s_per_gpu)} per {per} at "

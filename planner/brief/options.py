@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from planner.best import rank, variant
 from planner.brief.records import Option
-from planner.compare import GROUPS, differing_groups, unique_labels
+from planner.compare import CANNOT, GROUPS, differing_groups, unique_labels
 from planner.errors import PlanError
 from planner.planning import plan
 from planner.result import Result
@@ -64,7 +64,12 @@ def against(this: Result, others: Sequence[tuple[str, Scenario]], name: str) -> 
     called = unique_labels(len(others) + 1, [name, *(label for label, _ in others)])
     found = [option(this, called[0], _where(this), is_this=True)]
     for label, (_, scenario) in zip(called[1:], others, strict=True):
-        result = quick(scenario)
+        try:
+            result = quick(scenario)
+        except CANNOT as error:
+            what = f"{scenario.model.id} on {scenario.system.id}, {scenario.policy.id}"
+            found.append(Option(name=label, what=what, scenario=scenario, fits=False, why=str(error)))
+            continue
         found.append(option(result, label, _where(result)))
     return _recommended(found, found[0])
 
@@ -151,7 +156,7 @@ def _recommended(found: Sequence[Option], own: Option) -> tuple[Option, ...]:
 
 def _why(one: Option, own: Option, best: Option | None) -> str:
     if not one.fits:
-        return f"Does not fit: {one.why}"
+        return f"Does not fit: {one.why}" if one.expert_bits is not None else f"Cannot be planned: {one.why}"
     texts = []
     if one.meets_targets is False:
         texts.append("misses a target")

@@ -12,7 +12,7 @@ from planner.scenario import Scenario
 from planner.sensitivities import Flip, flip_points
 from planner.sweep.executors.base import Executor
 from planner.words.findings import movement
-from planner.words.formats import THIN, capital, count, listing, seconds, share, trimmed, uncapital
+from planner.words.formats import THIN, capital, count, listing, nearly, seconds, share, trimmed, uncapital
 
 FLIPS_SHOWN = 4
 FIGURES_TRIED = 3
@@ -82,7 +82,7 @@ def _targets(targets: Sequence[Target]) -> list[str]:
     for target in targets:
         name, limit = capital(target.name), seconds(target.target_s)
         if not target.met:
-            rows.append(f"{name} must fall by {share(1 - target.target_s / target.value_s)} to meet its target.")
+            rows.append(f"{name} must fall by {nearly(1 - target.target_s / target.value_s)} to meet its target.")
         elif target.headroom < 1:
             rows.append(
                 f"{name} more than {share(target.headroom)} above the estimate, beyond {limit}, misses its target."

@@ -91,7 +91,7 @@ def power(brief: Brief) -> list[Fact]:
     return [
         Fact("Power while decoding", str(prefixed(energy.average_w, "W", from_=1e3)), "one system, at the wall"),
         Fact("Peak power", str(prefixed(energy.peak_w, "W", from_=1e3)), "one system"),
-        Fact("Mean power", f"{significant(capacity.average_kw)}\u00a0kW", "all systems, PUE included"),
+        Fact("Mean power", str(prefixed(1e3 * capacity.average_kw, "W", from_=1e3)), "all systems, PUE included"),
         Fact("Carbon", f"{grams}\u00a0CO\u2082e", f"per million output tokens, {grid}"),
     ]
 

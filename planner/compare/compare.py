@@ -17,7 +17,7 @@ from planner.result import Result
 from planner.scenario import Scenario
 from planner.stamp import catalog_digest
 from planner.words import names, sureness, verdict
-from planner.words.formats import listing, shorten
+from planner.words.formats import isolated, listing, shorten
 
 FEWEST, MOST = 2, 4
 METRICS = tuple(names.HEADLINE)
@@ -57,7 +57,7 @@ def unique_labels(number: int, labels: Sequence[str]) -> list[str]:
     """A short name for each side, no two alike: the given one, a letter where none is given."""
     found: list[str] = []
     for index, (_, given) in enumerate(zip_longest(range(number), labels[:number])):
-        name = shorten(given, 80) if given and given.strip() else chr(ord("A") + index)
+        name = isolated(shorten(given, 80)) if given and given.strip() else chr(ord("A") + index)
         copies = (name if number == 1 else f"{name} ({number})" for number in range(1, len(found) + 2))
         found.append(next(copy for copy in copies if copy not in found))
     return found

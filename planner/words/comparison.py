@@ -22,6 +22,19 @@ TIMES = ("ttft_s", "tpot_s")
 SHARE_NAMED = 0.05  # parts below this share of the largest are left to the table
 
 
+ROW_NAMES = {
+    "tokens_per_s_user": "Speed per user",
+    "tokens_per_s_system": "Throughput per system, decoding",
+    "tokens_per_s_end_to_end": "Throughput per system, end to end",
+    "prefill_tokens_per_s": "Prefill per system",
+    "energy_j_per_output_token": "Energy per output token",
+    "usd_per_million_input_tokens": "Cost per million input tokens",
+    "usd_per_million_output_tokens": "Cost per million output tokens",
+    "usd_per_month": "Cost per month, all systems",
+}
+"""Headline figure -> its name in a table, where no card stands around it: with what it is a figure of."""
+
+
 def metric_name(metric: str) -> str:
     """A headline figure by its short name, as its card is called."""
     return capital(sureness.part_name(metric))
@@ -71,9 +84,19 @@ def figure_rows(found: Comparison) -> list[tuple[str, ...]]:
             value = side.figures[metric]
             span = span_text(metric, value, side.intervals.get(metric))
             cells.append(value_text(metric, value) + (f" ({span})" if span else ""))
-        rows.append((metric_name(metric), *cells))
+        rows.append((ROW_NAMES.get(metric, metric_name(metric)), *cells))
     rows.append(("Bound by", *(names.bound(side.bound_by) if side.bound_by else DASH for side in found.sides)))
     return rows
+
+
+def ranges_sentence(found: Comparison) -> str:
+    """What the ranges are: once where all sides have the same kind; empty without any."""
+    kinds = {side.label: side.interval_kind for side in found.sides if side.interval_kind}
+    if not kinds:
+        return ""
+    if len(set(kinds.values())) == 1:
+        return f"Ranges in brackets and whiskers: {next(iter(kinds.values()))}."
+    return f"Ranges in brackets and whiskers. {'; '.join(f'{label}: {kind}' for label, kind in kinds.items())}."
 
 
 def delta_rows(delta: Delta) -> list[tuple[str, str, str]]:
@@ -99,7 +122,7 @@ def reasons_sentence(found: Comparison, pair: Pair, delta: Delta) -> str:
     base, other = found.sides[pair.base].label, found.sides[pair.other].label
     label = metric_name(delta.metric)
     if delta.delta is None or delta.base is None or delta.other is None:
-        return f"{label} is {delta.unavailable or 'not available'}."
+        return f"{label} is {(delta.unavailable or 'not available').rstrip('.')}."
     like = max(abs(delta.base), abs(delta.other))
     ends = f"{value_text(delta.metric, delta.base, like)} in {base}, {value_text(delta.metric, delta.other, like)} in"
     text = f"{label}: {ends} {other}"

@@ -6,6 +6,7 @@ Everything inside is SI; the conversion to GB, ms, tok/s or dollars happens here
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,10 @@ SUPERSCRIPT = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074
 
 # (factor, prefix), largest first; used from a million up and below a thousandth.
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+_DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_ISOLATES = re.compile("[\u2066-\u2069]")
 
 
 class Quantity(NamedTuple):
@@ -153,9 +158,9 @@ def dollars(value_usd: float) -> str:
     """Prices: cents from $0.10 to $100, three significant digits above, two below."""
     sign = MINUS if value_usd < 0 else ""
     size = abs(value_usd)
-    if size >= 1e6:
-        quantity = prefixed(size, "")
-        return f"{sign}${quantity.value}{NBSP}{quantity.unit}"
+    for factor, word in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+        if size >= factor * 0.9995:
+            return f"{sign}${significant(size / factor)}{NBSP}{word}"
     if 0.1 <= size < 99.995:
         return f"{sign}${fixed(size, 2)}"
     return f"{sign}${significant(size, 2 if size < 0.1 else 3) if size else '0'}"
@@ -166,6 +171,18 @@ def share(value: float) -> str:
     if 0 < value < 0.005:
         return f"<{NBSP}1{THIN}%"
     return f"{fixed(100 * value, 0)}{THIN}%"
+
+
+def nearly(value: float) -> str:
+    """A share as whole percent that never rounds up to all: more than 99 % where 100 % would be read as everything."""
+    return f"more than 99{THIN}%" if 0.995 <= value < 1 else share(value)
+
+
+def isolated(text: str) -> str:
+    """A text of people that turns no text around it: one with marks of direction in it stands between isolates."""
+    if not _DIRECTION.search(text):
+        return text
+    return f"\u2068{_ISOLATES.sub('', text)}\u2069"
 
 
 def signed_percent(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -196,3 +197,26 @@ def test_names_of_options_are_short_and_no_two_alike() -> None:
     assert len({one.name for one in found.options}) == 4
     assert max(len(text) for text in (found.title, found.author, *(one.name for one in found.options))) <= 200
     assert len(found.command) < 1000
+
+
+def test_an_option_that_cannot_be_planned_stands_beside_the_others() -> None:
+    lost = set_path(BASE, "system.id", "no-such")
+    found = brief(BASE, title="now", others=[("lost", lost)], planned=quick, with_flips=False)
+    assert [one.recommended for one in found.options] == [True, False]
+    assert found.options[1].why.startswith("Cannot be planned: ") and "no-such" in found.options[1].why
+
+
+def test_far_targets_are_told_without_false_rounding() -> None:
+    far = set_paths(BASE, {"workload.slo_ttft_s": 3600.0, "workload.slo_tpot_s": 1e-6})
+    found = brief(far, planned=quick, with_flips=False)
+    told = " ".join([found.decision, *(target.sentence for target in found.targets), *found.turns])
+    assert not re.search(r"\b100\W%", told) and "more than 99" in told and "times as much" in told
+    assert "misses its target: per token (TPOT) " in found.decision
+    assert found.frontier is not None and found.frontier.sentence.endswith("so does every other batch.")
+
+
+def test_marks_of_direction_turn_no_text_around_them() -> None:
+    name = "a\u202eb\u2069c"
+    found = brief(BASE, title=name, author=name, others=[(name, MANY)], planned=quick, with_flips=False)
+    for text in (found.title, found.author, *(one.name for one in found.options)):
+        assert text.startswith("\u2068a\u202ebc") and text.count("\u2069") == 1

@@ -169,5 +169,5 @@ def test_brief_takes_the_compared_as_its_options(monkeypatch: pytest.MonkeyPatch
     at.button(key="compare-brief").click().run()
     assert not at.exception
     ((sides, saved),) = asked
-    assert [name for name, _ in sides] == [HOSTILE, "more"]
+    assert [name.strip("\u2068\u2069") for name, _ in sides] == [HOSTILE, "more"]
     assert (saved.id, saved.version) == (one.id, one.version)

@@ -66,7 +66,15 @@ def test_times_in_the_unit_they_read_best_in(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("usd", "text"),
-    [(1.19, "$1.19"), (0.357, "$0.36"), (0.043, "$0.043"), (1660, f"$1{T}660"), (0, "$0"), (2.5e6, f"$2.50{N}M")],
+    [
+        (1.19, "$1.19"),
+        (0.357, "$0.36"),
+        (0.043, "$0.043"),
+        (1660, f"$1{T}660"),
+        (0, "$0"),
+        (2.5e6, f"$2.50{N}M"),
+        (2.36e11, f"$236{N}B"),
+    ],
 )
 def test_prices(usd: float, text: str) -> None:
     assert formats.dollars(usd) == text

@@ -9,7 +9,7 @@ from planner.compare import Comparison, Side
 from planner.words import names
 from planner.words.comparison import TIMES, value_text
 from planner.words.findings import step_unit
-from planner.words.formats import gb, seconds_unit, shorten, significant
+from planner.words.formats import gb, seconds_unit, shorten, significant, trimmed
 from ui.charts.base import Spec, axis, layout, round_ticks
 from ui.theme import SLATE, TIERS, Ink, mix, part_colour, text_on
 
@@ -110,7 +110,7 @@ def memory(sides: Sequence[Side], pen: Ink) -> Spec:
 
 
 def _stacked(traces: list[Spec], labels: list[str], top: float, unit: str, pen: Ink, bar: int = 40) -> Spec:
-    n = max(len(labels), 1)
+    n, ticks = max(len(labels), 1), round_ticks(top, 6)
     return {
         "data": traces,
         "layout": layout(
@@ -119,9 +119,9 @@ def _stacked(traces: list[Spec], labels: list[str], top: float, unit: str, pen: 
             margin={"l": LABEL_PX, "r": 14, "t": 2, "b": 46},
             barmode="stack",
             uniformtext={"mode": "hide", "minsize": 12},
-            xaxis=axis(pen, range=[0, top * 1.02], tickvals=round_ticks(top, 6), tickangle=0, showgrid=True,
-                       gridcolor=pen.grid, title={"text": unit, "font": {"size": 13, "color": pen.muted},
-                                                  "standoff": 6}),
+            xaxis=axis(pen, range=[0, top * 1.02], tickvals=ticks, tickangle=0, showgrid=True,
+                       ticktext=[trimmed(tick, 3) for tick in ticks], gridcolor=pen.grid,
+                       title={"text": unit, "font": {"size": 13, "color": pen.muted}, "standoff": 6}),
             yaxis=axis(pen, range=[n - 0.5, -0.5], tickvals=list(range(n)), ticktext=labels,
                        tickfont={"size": 13, "color": pen.text}),
         ),

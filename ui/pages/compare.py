@@ -100,9 +100,8 @@ def _sides(found: Comparison) -> None:
         for note in found.notes:
             st.html(f'<p class="tl-note-line">{escape(note)}</p>')
         st.html(table.html())
-        kinds = "; ".join(f"{side.label}: {side.interval_kind}" for side in found.sides if side.interval_kind)
-        if kinds:
-            st.html(f'<p class="tl-quiet">Ranges in brackets and whiskers. {escape(kinds)}.</p>')
+        if ranges := words.ranges_sentence(found):
+            st.html(f'<p class="tl-quiet">{escape(ranges)}</p>')
         for column, metric in zip(st.columns(len(charts.SHOWN), gap="medium"), charts.SHOWN, strict=True):
             with column:
                 name = words.metric_name(metric)
