@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from planner.best import rank, variant
 from planner.brief.records import Option
-from planner.compare import CANNOT, GROUPS, differing_groups, unique_labels
+from planner.compare import GROUPS, differing_groups, unique_labels
 from planner.errors import PlanError
 from planner.planning import plan
+from planner.refusals import REFUSALS
 from planner.result import Result
 from planner.scenario import Scenario, Workload
 from planner.words import names
@@ -66,7 +67,7 @@ def against(this: Result, others: Sequence[tuple[str, Scenario]], name: str) -> 
     for label, (_, scenario) in zip(called[1:], others, strict=True):
         try:
             result = quick(scenario)
-        except CANNOT as error:
+        except REFUSALS as error:
             what = f"{scenario.model.id} on {scenario.system.id}, {scenario.policy.id}"
             found.append(Option(name=label, what=what, scenario=scenario, fits=False, why=str(error)))
             continue

@@ -24,9 +24,9 @@ def plain(text: str) -> str:
     return " ".join(text.translate(str.maketrans(PLAIN)).split())
 
 
-def downloaded(page: Visit, form: str) -> bytes:
+def downloaded(page: Visit, form: str, button: str = "") -> bytes:
     with page.page.expect_download() as waiting:
-        page.key(f"brief-{form}").get_by_role("button").click()
+        page.key(f"brief-{button or form}").get_by_role("button").click()
     assert waiting.value.suggested_filename == f"tierline-brief.{form}"
     return Path(waiting.value.path()).read_bytes()
 
@@ -63,7 +63,8 @@ def test_compare_two_then_write_the_brief(visit: Callable[..., Visit]) -> None:
     assert drawn.evaluate("image => image.complete && image.naturalWidth > 0")
     html = downloaded(page, "html").decode()
     assert "<script" not in html and plain(decision)[:40] in plain(html)
-    first = pypdf.PdfReader(io.BytesIO(downloaded(page, "pdf"))).pages[0].extract_text()
+    page.key("brief-pdf").get_by_role("button").click()
+    first = pypdf.PdfReader(io.BytesIO(downloaded(page, "pdf", "pdf-save"))).pages[0].extract_text()
     assert decision[:40] in plain(first)
     book = openpyxl.load_workbook(io.BytesIO(downloaded(page, "xlsx")))
     inputs = {row[0].value: row[2].value for row in book["Inputs"].iter_rows(min_row=2)}

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 import planner
 from planner.brief import FORMATS, Brief, brief
 from planner.brief import turns as turns_module
+from planner.brief.pdf import PdfError
 from planner.brief.turns import PENDING
 from planner.fields import set_path
 from planner.result import Result
@@ -67,7 +68,9 @@ def test_page_shows_the_brief_and_offers_its_files() -> None:
     for turn in found.turns:
         assert escape(turn).replace("&#x27;", "&#39;") in text.replace("&#34;", "&quot;")
     assert "routing.sigma" in text and "economics.pue" in text
-    assert {one.key for one in at.get("download_button")} >= {f"brief-{form}" for form in FORMATS if form != "json"}
+    assert {one.key for one in at.get("download_button")} == {
+        f"brief-{form}" for form in FORMATS if form not in ("json", "pdf")
+    }
 
 
 def test_files_do_not_wait_for_what_changes_the_decision(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +83,7 @@ def test_files_do_not_wait_for_what_changes_the_decision(monkeypatch: pytest.Mon
     monkeypatch.setattr(page, "completed", completed)
     at = open_page(BASE)
     assert "tl-working" in html(at) and PENDING in html(at)
-    assert not any(one.disabled for one in at.get("download_button") if one.key != "brief-pdf")
+    assert not any(one.disabled for one in at.get("download_button"))
     go.set()
     assert "Flips here." in html(finished(at.run())) and PENDING not in html(at)
 
@@ -103,8 +106,25 @@ def test_without_a_browser_the_page_says_how_to_get_one(monkeypatch: pytest.Monk
     monkeypatch.setattr(page, "browser", lambda: None)
     at = finished(open_page(BASE))
     assert "apt install chromium" in html(at)
-    disabled = {one.key: one.disabled for one in at.get("download_button")}
-    assert disabled["brief-pdf"] and not disabled["brief-html"]
+    assert at.button(key="brief-pdf").disabled
+    assert not any(one.disabled for one in at.get("download_button"))
+
+
+def test_a_pdf_is_printed_then_saved_and_a_browser_that_cannot_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prints(brief: Brief, form: str) -> bytes:
+        if form == "pdf" and broken:
+            raise PdfError("chromium did not print the brief within 60 s.")
+        return b"%PDF"
+
+    monkeypatch.setattr(page, "browser", lambda: "/bin/true")
+    monkeypatch.setattr(page, "export", prints)
+    at = finished(open_page(BASE))
+    broken = True
+    at.button(key="brief-pdf").click().run()
+    assert not at.exception and "did not print the brief within 60 s" in markdown(at)
+    broken = False
+    at.button(key="brief-pdf").click().run()
+    assert "brief-pdf-save" in {one.key for one in at.get("download_button")}
 
 
 def test_later_tells_what_is_coming_and_what_failed() -> None:

@@ -72,6 +72,7 @@ def test_times_in_the_unit_they_read_best_in(seconds: float, text: str) -> None:
         (0.043, "$0.043"),
         (1660, f"$1{T}660"),
         (0, "$0"),
+        (-3e12, f"\u2212$3.00{N}T"),
         (2.5e6, f"$2.50{N}M"),
         (2.36e11, f"$236{N}B"),
     ],

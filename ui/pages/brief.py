@@ -11,6 +11,7 @@ import streamlit as st
 from planner.brief import FORMATS, Brief, brief, completed, export
 from planner.brief.html import body, style
 from planner.brief.pdf import HOW_TO_GET, browser
+from planner.errors import PlanError
 from planner.refusals import REFUSALS
 from planner.scenario import Scenario
 from planner.sweep import executor
@@ -26,6 +27,7 @@ from ui.sections.common import pen
 KEPT: Kept[Brief] = Kept()
 WHOLE: Later[Brief] = Later("brief")
 FILE = "tierline-brief"
+_PRINTED = "brief_printed"
 FORMS = {"html": "HTML", "pdf": "PDF", "xlsx": "XLSX", "csv": "CSV"}
 
 
@@ -49,7 +51,7 @@ def run() -> None:
     whole, coming = (found, False) if found.turns_complete else WHOLE.ask(key, lambda: completed(found, executor()))
     _of_compared(compared)
     with guard("offering the files"):
-        _files(whole or found)
+        _files(whole or found, (key, whole is not None))
     with st.container(key="briefing", gap=None):
         if coming:
             _wait(key)
@@ -123,10 +125,14 @@ def _whole(scenario: Scenario) -> str | None:
     return None if address.too_large(scenario) else link.page_address(**{link.WHOLE: address.encode(scenario)})
 
 
-def _files(found: Brief) -> None:
-    printer = browser()
+def _files(found: Brief, key: Hashable) -> None:
+    """A button for each form. A PDF is printed first, so that a browser that cannot print is told in words."""
+    printer, fault = browser(), None
     with st.container(horizontal=True, gap="small", key="brief-files"):
         for form, name in FORMS.items():
+            if form == "pdf":
+                fault = _pdf(found, key, printer is None)
+                continue
             st.download_button(
                 name,
                 data=partial(export, found, form),
@@ -135,11 +141,30 @@ def _files(found: Brief) -> None:
                 key=f"brief-{form}",
                 icon=":material/download:",
                 on_click="ignore",
-                disabled=form == "pdf" and printer is None,
                 type="primary" if form == "html" else "secondary",
             )
     if printer is None:
         st.html(f'<p class="tl-quiet">{HOW_TO_GET}</p>')
+    if fault:
+        st.error(md(fault), icon=":material/print_disabled:")
+
+
+def _pdf(found: Brief, key: Hashable, without: bool) -> str | None:
+    """Print, then a button that saves what was printed; the sentence why it was not."""
+    pressed = st.button("PDF", key="brief-pdf", icon=":material/print:", disabled=without, help="Printed in seconds.")
+    if pressed:
+        try:
+            with st.spinner("Printing …"):
+                st.session_state[_PRINTED] = (key, export(found, "pdf"))
+        except PlanError as error:
+            return str(error)
+    kept = st.session_state.get(_PRINTED)
+    if kept is not None and kept[0] == key:
+        st.download_button(
+            "Save the PDF", kept[1], f"{FILE}.pdf", FORMATS["pdf"][1], key="brief-pdf-save", type="primary",
+            icon=":material/download:", on_click="ignore",
+        )  # fmt: skip
+    return None
 
 
 def _inks() -> dict[str, str]:
