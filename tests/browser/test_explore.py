@@ -33,7 +33,7 @@ def test_sweep_click_save_and_open_by_link(visit: Callable[..., Visit]) -> None:
 
     page.get_by_role("button", name="Save this sweep").click()
     page.get_by_role("button", name="Save", exact=True).click()
-    code = page.locator('[data-testid="stCode"] code')
+    code = page.locator('[data-testid="stPopoverBody"] [data-testid="stCode"] code')
     code.wait_for(timeout=PATIENCE_MS)
     address = code.inner_text()
     assert "/explore?study=" in address
