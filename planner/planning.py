@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import models
 from planner import ENGINE_VERSION
-from planner.advice import memory_record
 from planner.as_served import served_report
 from planner.assumptions import assumptions
 from planner.bound import bound
 from planner.computed_work import computed_work
 from planner.evaluate import Evaluation, evaluate
 from planner.guidance import advice, monitor
+from planner.memory_report import memory_record
 from planner.placement import placement_record
 from planner.policies import get
 from planner.policies.base import Policy
