@@ -91,6 +91,10 @@ class AllGpu(Policy):
     def resident_default(self, ctx: Context) -> int | None:
         return ctx.experts
 
+    def _resident(self, ctx: Context, layout: Layout, location: str, batch: int, context: float) -> int:
+        super()._resident(ctx, layout, location, batch, context)  # refuses more than there are
+        return ctx.experts  # all of them, whatever is asked for
+
     def ledger(
         self, ctx: Context, layout: Layout, kv_location: str, resident: int, batch: int, context_tokens: float
     ) -> Ledger:

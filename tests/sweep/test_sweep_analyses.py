@@ -103,6 +103,11 @@ def test_experts_in_hbm_marks_what_the_policy_keeps_by_itself():
     assert found.today.y == kept.headline.tokens_per_s_system
 
 
+def test_a_policy_that_keeps_all_experts_in_hbm_says_so_whatever_is_asked_for():
+    found = knee(sweep(SweepSpec(axes=(Axis(path="policy.gpu_experts_per_layer", values=(None, 0, 2, 8)),))))
+    assert found.xs == (8.0,) and found.today.x == 8.0 and found.knee is None
+
+
 def test_a_map_draws_its_edges_between_regions():
     rows = [
         ((x, y), {"tpot_s": float(x * y)}, {"bound_by": "hbm" if x + y < 4 else "link"})

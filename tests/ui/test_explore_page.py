@@ -178,3 +178,11 @@ def test_a_saved_sweep_whose_question_does_not_go_with_its_axes_is_shown_as_any_
     page.run()
     assert not page.exception and not page.error
     assert len(page.get("plotly_chart")) == 1
+
+
+def test_a_word_at_the_right_edge_is_written_inwards():
+    notes = (plane.Note(9.0, 1.0, "today's budget", 0, 18), plane.Note(2.0, 1.0, "middle"))
+    line = plane.Series("a", [0.0, 10.0], [0.0, 2.0], ["", ""], [0, 1])
+    found = plane.figure([line], plane.Axes("x", "y"), plane.Extras(notes=notes), LIGHT)
+    anchors = {one["text"]: one["xanchor"] for one in found["layout"]["annotations"]}
+    assert list(anchors.values()) == ["right", "center"]

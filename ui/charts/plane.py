@@ -101,7 +101,7 @@ def figure(series: Sequence[Series], axes: Axes, extras: Extras, pen: Ink) -> Sp
             yaxis=axis(pen, showgrid=True, gridcolor=pen.grid, range=y_range, **_ticks(axes.log_y, y_range),
                        title=axis_title(pen, axes.y)),
             shapes=shapes,
-            annotations=[*notes, *(_note(one, axes, pen) for one in extras.notes)],
+            annotations=[*notes, *(_note(one, axes, x_range, pen) for one in extras.notes)],
         ),
     }  # fmt: skip
 
@@ -160,9 +160,13 @@ def _frame(extras: Extras, axes: Axes, x_range: list[float], pen: Ink) -> tuple[
     return shapes, notes
 
 
-def _note(one: Note, axes: Axes, pen: Ink) -> Spec:
+def _note(one: Note, axes: Axes, ends: Sequence[float], pen: Ink) -> Spec:
+    """A word at its point; at the edge it is written inwards, so that a narrow screen does not cut it off."""
+    x = _log(one.x) if axes.log_x else one.x
+    part = (x - ends[0]) / (ends[1] - ends[0])
     return {
-        "x": _log(one.x) if axes.log_x else one.x, "y": _log(one.y) if axes.log_y else one.y, "text": escape(one.text),
+        "x": x, "xanchor": "right" if part > 0.75 and one.dx <= 0 else "center",
+        "y": _log(one.y) if axes.log_y else one.y, "text": escape(one.text),
         "showarrow": False, "xshift": one.dx, "yshift": -one.dy, "font": {"size": 13, "color": pen.text},
         "bgcolor": rgba(pen.background, 0.8),
     }  # fmt: skip

@@ -96,7 +96,9 @@ def show_experts(result: SweepResult, asked: Asked, key: str) -> int | None:
     event = draw(plane.figure(lines, axes, extras, pen()), f"explore-{key}-chart",
                  f"Speed against experts in HBM. {text}", **CLICK)  # fmt: skip
     pts.chosen(event, key)
-    st.caption(f"{METHOD} (Kneedle, 2011). Larger numbers do not fit beside the KV cache and are left out.")
+    unfit = any(point.outcome.status == "does not fit" for point in result.points)
+    rest = " Numbers that do not fit beside the KV cache are left out." if unfit else ""
+    st.caption(f"{METHOD} (Kneedle, 2011).{rest}")
     return found.indices[found.knee] if found.knee is not None else found.today.index if found.today else None
 
 
