@@ -9,9 +9,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from planner.sweep import METRICS, Axis, SweepSpec, from_json, sweep
+from planner.sweep.boundary import Cell, Map
 from planner.sweep.load import ApiPrice
 from ui import library
-from ui.charts import plane
+from ui.charts import heat, plane
 from ui.explore.asked import Asked, restored
 from ui.explore.questions import QUESTIONS
 from ui.theme import LIGHT
@@ -186,3 +187,13 @@ def test_a_word_at_the_right_edge_is_written_inwards():
     found = plane.figure([line], plane.Axes("x", "y"), plane.Extras(notes=notes), LIGHT)
     anchors = {one["text"]: one["xanchor"] for one in found["layout"]["annotations"]}
     assert list(anchors.values()) == ["right", "center"]
+
+
+def test_no_two_regions_of_a_map_are_named_in_one_row():
+    cells = tuple(tuple(Cell(9 * y + x, 1.0, "left" if x < 5 else "right") for x in range(9)) for y in range(5))
+    found = Map(METRICS["tpot_s"], "x", "y", tuple(map(float, range(9))), tuple(map(float, range(5))), cells)
+    texts = {(y, x): "" for y in range(5) for x in range(9)}
+    names = {"left": "a long name", "right": "another long name"}
+    chart = heat.figure(found, LIGHT, x_title="", y_title="", shown=lambda v, _: str(v), texts=texts, names=names)
+    rows = [one["y"] for one in chart["layout"]["annotations"]]
+    assert len(rows) == 2 == len(set(rows))

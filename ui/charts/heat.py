@@ -153,14 +153,17 @@ def _region_names(
         for column, cell in enumerate(line):
             if cell is not None:
                 places.setdefault(cell.region, []).append((row, column))
-    notes = []
+    notes: list[Spec] = []
+    used: set[int] = set()
     for region, cells in places.items():
         if len(cells) < 3:
             continue
         row_mean = sum(row for row, _ in cells) / len(cells)
         column_mean = sum(column for _, column in cells) / len(cells)
         free = [at for at in cells if not any(abs(at[0] - r) < 0.6 and abs(at[1] - c) < 2 for r, c in marks)] or cells
+        free = [at for at in free if at[0] not in used] or free  # on a narrow screen two names in a row would overlap
         row, column = min(free, key=lambda at: (at[0] - row_mean) ** 2 + (at[1] - column_mean) ** 2)
+        used.add(row)
         side = "left" if column < 0.2 * len(found.xs) else "right" if column >= 0.8 * len(found.xs) else "center"
         shift = {"left": -0.4, "right": 0.4, "center": 0.0}[side]
         ground = colours[region] if colours and region in colours else ""
