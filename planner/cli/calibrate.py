@@ -42,6 +42,7 @@ def run(command: str, arguments: list[str]) -> str:
                 "rows": found.rows,
                 "median_error_before": found.held_out_before,
                 "median_error_held_out": found.held_out_after,
+                "machines": found.machines,
                 "calibration": found.calibration.model_dump(mode="json"),
                 "unusable": [{"id": ident, "reason": why} for ident, why in unusable],
             },
@@ -53,6 +54,7 @@ def run(command: str, arguments: list[str]) -> str:
         f"{found.rows} runs. Median error {100 * found.held_out_before:.1f} % with the shipped figures, "
         f"{100 * found.held_out_after:.1f} % on runs left out of the fit.\n"
     )
+    text += f"{found.mixture}\n" if found.mixture else ""
     text += columns(rows, header=("figure", "value", "range"), numbers=(1,)) if rows else "No figure moves.\n"
     text += "".join(f"Not used: {ident}: {why}\n" for ident, why in unusable)
     if digest:

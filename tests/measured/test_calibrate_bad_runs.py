@@ -61,3 +61,14 @@ def test_too_few_runs_say_why(
     assert said.out == ""
     assert said.err.count("\n") == 1
     assert calibration.known() == {}
+
+
+def test_runs_of_several_machines_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, _ = from_lines(tuple(read_file(table(tmp_path, *GOOD))), "a", "runs.csv")
+    assert (one.machines, one.mixture) == (1, "")
+    other = GOOD[2].replace("H100 SXM 80GB", "H200 SXM 141GB")
+    path = table(tmp_path, *GOOD, other)
+    two, _ = from_lines(tuple(read_file(path)), "a", "runs.csv")
+    assert two.machines == 2
+    assert main(["calibrate", str(path), "--accept"]) == 0
+    assert "The runs are of 2 machines or engines" in capsys.readouterr().out

@@ -138,6 +138,8 @@ def _decide(outcome: Outcome) -> None:
     """Before and after, and the choice: one that makes runs left out worse is refused unless a person accepts it."""
     helps = outcome.own.helps
     caption(outcome.sentence)
+    if outcome.own.mixture:
+        caption(outcome.own.mixture)
     if not helps:
         st.html(
             '<p class="tl-fault" role="alert">Not used: it makes runs that were left out worse than the shipped '

@@ -43,6 +43,17 @@ class Own:
     after: float
     held_out_before: float
     held_out_after: float
+    machines: int = 1
+
+    @property
+    def mixture(self) -> str:
+        """What runs of several machines or engines mean for the calibration; empty for those of one."""
+        if self.machines < 2:
+            return ""
+        return (
+            f"The runs are of {self.machines} machines or engines, and one set of figures is fitted to all of them; "
+            "a table of one machine's runs says more about that machine."
+        )
 
     @property
     def helps(self) -> bool:
@@ -133,7 +144,8 @@ def calibrated(samples: Sequence[Sample], name: str, source: str, progress: Call
         ],
     )
     fitted_now = linear.log_rates - logs
-    return Own(record, len(samples), _median(start), _median(fitted_now), _median(start), _median(out))
+    machines = len({(s.scenario.system.model_dump_json(), s.family) for s in samples})
+    return Own(record, len(samples), _median(start), _median(fitted_now), _median(start), _median(out), machines)
 
 
 def shipped_figures(samples: Sequence[Sample]) -> tuple[dict[str, float], tuple[Fittable, ...]]:
