@@ -21,6 +21,7 @@ from planner.words.formats import isolated, listing, shorten
 
 FEWEST, MOST = 2, 4
 METRICS = tuple(names.HEADLINE)
+NOT_PLANNED = "Cannot be planned."
 Planner = Callable[[Scenario], Result]
 Progress = Callable[[int, int], None]
 
@@ -69,8 +70,8 @@ def _side(scenario: Scenario, label: str, planned: Planner) -> Side:
     except REFUSALS as error:
         return Side(
             label=label, scenario=scenario, scenario_hash=scenario.content_hash(), model=scenario.model.id,
-            system=scenario.system.id, policy=scenario.policy.id, fits=False, verdict="Cannot be planned.",
-            why_not=str(error), figures=dict.fromkeys(METRICS),
+            system=scenario.system.id, policy=scenario.policy.id, fits=False, verdict=NOT_PLANNED,
+            why_not=f"cannot be planned: {error}", figures=dict.fromkeys(METRICS),
         )  # fmt: skip
     head = result.headline
     return Side(
@@ -155,7 +156,7 @@ def _delta(metric: str, base: Side, other: Side, blocks: Sequence[Block[Group]],
     first, last = base.figures[metric], other.figures[metric]
     if first is None or last is None:
         lacking = [side for side, value in ((base, first), (other, last)) if value is None]
-        why = "; ".join(f"{side.label} {side.why_not or 'has no such figure'}" for side in lacking)
+        why = "; ".join(f"{side.label} {(side.why_not or 'has no such figure').rstrip('.')}" for side in lacking)
         return Delta(metric=metric, label=label, unit=unit, base=first, other=last, unavailable=f"not available: {why}")
     parts = parts_of(blocks, values, metric)
     return Delta(
@@ -172,7 +173,8 @@ def _delta(metric: str, base: Side, other: Side, blocks: Sequence[Block[Group]],
 
 def _notes(sides: Sequence[Side]) -> tuple[str, ...]:
     notes = []
-    models = list(dict.fromkeys(side.model for side in sides))
+    planned = [side for side in sides if side.verdict != NOT_PLANNED]
+    models = list(dict.fromkeys(side.model for side in planned))
     if len(models) > 1:
         notes.append(
             f"Different models are compared ({listing(models)}): speed and cost stand side by side, what the models "

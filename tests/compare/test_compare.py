@@ -100,7 +100,11 @@ def test_a_side_that_does_not_fit_has_a_reason_and_no_delta() -> None:
     assert any("big has no figures" in note for note in found.notes)
     unknown = set_paths(BASE, {"system.id": "no-such-machine"})
     lost = compare([BASE, unknown], planned=quick).sides[1]
-    assert "no-such-machine" in lost.why_not
+    assert lost.why_not.startswith("cannot be planned: ") and "no-such-machine" in lost.why_not
+    pasted = set_paths(BASE, {"model.config": {"architectures": ["X"]}})
+    both = compare([big, pasted], ["big", "pasted"], planned=quick)
+    assert not any(note.startswith("Different models") for note in both.notes)
+    assert not any(".;" in delta.unavailable or delta.unavailable.endswith(".") for delta in both.pairs[0].deltas)
 
 
 def test_different_models_are_compared_and_said() -> None:
