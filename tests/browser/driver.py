@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Response, expect
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Response, TimeoutError, expect
 
 PATIENCE_MS = 60_000
 HEIGHTS = {1440: 1000, 400: 860}
@@ -167,6 +167,18 @@ class Visit:
         self.page.get_by_text("Saved as").first.wait_for()
         self.settle()
 
+    def _copy(self, code: Locator) -> None:
+        """Press a code block's copy button, which is there under the pointer only: what moves it takes it away."""
+        for patience_ms in (3_000, 10_000, PATIENCE_MS):
+            self.page.mouse.move(0, 0)
+            code.hover()
+            try:
+                code.get_by_role("button").first.click(timeout=patience_ms)
+                return
+            except TimeoutError:
+                continue
+        raise AssertionError("the copy button does not stay under the pointer")
+
     def copy_link(self, number: int = 0, make: str | None = None) -> str:
         """Copy a link of the Share dialog by its button, and read it from the clipboard; closes the dialog.
 
@@ -177,9 +189,9 @@ class Visit:
         if make is not None:
             self.key(f"link-{make}").get_by_role("button").click()
             dialog.get_by_text("Opens ").first.wait_for()
+            self.settle()
         code = dialog.locator('[data-testid="stCode"]').nth(number)
-        code.hover()
-        code.get_by_role("button").first.click()
+        self._copy(code)
         copied = self.page.evaluate("navigator.clipboard.readText()")
         self.page.keyboard.press("Escape")
         dialog.wait_for(state="detached")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -23,10 +24,14 @@ SPEC = SweepSpec(
 
 
 @pytest.fixture
-def cluster():
-    """A scheduler and two workers on this machine, each a process of its own."""
+def cluster(monkeypatch):
+    """A scheduler and two workers on this machine, each a process of its own.
+
+    A spawned process runs its parent's main script again; in a test run that may be a page's that ran before.
+    """
     from distributed import LocalCluster
 
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     with LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
     ) as found:
