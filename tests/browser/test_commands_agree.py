@@ -33,6 +33,7 @@ def test_the_command_line_compares_as_the_page_does(
     page.save("Base of the meeting")
     page.enter("workload.batch", "8")
     page.await_address(r"\?s=")
+    page.settle()  # a click while figures still arrive may be lost
     page.page.get_by_role("link", name="Compare").click()
     page.settle()
     page.page.locator(".st-key-reasons").wait_for()
