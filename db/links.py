@@ -11,7 +11,7 @@ import secrets
 import uuid
 from datetime import UTC, datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 
 from db.errors import NotFoundError
 from db.models import LinkRow, ProjectRow, ScenarioRow, StudyRow, VersionRow
@@ -23,6 +23,16 @@ from db.text import clean_author
 
 TOKEN_BYTES = 24  # 192 random bits, as 32 characters
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22,64}")
+
+
+def _leads(token: str) -> tuple[ColumnElement[bool], ...]:
+    """What makes a link lead somewhere, for opening it and for the page that asks whether it still does."""
+    return (
+        LinkRow.token == token,
+        LinkRow.revoked_at.is_(None),
+        ScenarioRow.archived_at.is_(None),
+        ProjectRow.archived_at.is_(None),
+    )
 
 
 class Links(Sessions):
@@ -86,12 +96,7 @@ class Links(Sessions):
                 (VersionRow.scenario_id == ScenarioRow.id)
                 & (VersionRow.number == func.coalesce(LinkRow.number, ScenarioRow.version)),
             )
-            .where(
-                LinkRow.token == token,
-                LinkRow.revoked_at.is_(None),
-                ScenarioRow.archived_at.is_(None),
-                ProjectRow.archived_at.is_(None),
-            )
+            .where(*_leads(token))
         )
         with self._read("open the link") as session:
             found = session.execute(statement).first()
@@ -105,12 +110,7 @@ class Links(Sessions):
             select(LinkRow.id)
             .join(ScenarioRow, ScenarioRow.id == LinkRow.scenario_id)
             .join(ProjectRow, ProjectRow.id == ScenarioRow.project_id)
-            .where(
-                LinkRow.token == token,
-                LinkRow.revoked_at.is_(None),
-                ScenarioRow.archived_at.is_(None),
-                ProjectRow.archived_at.is_(None),
-            )
+            .where(*_leads(token))
         )
         with self._read("open the link") as session:
             return session.scalar(statement) is not None

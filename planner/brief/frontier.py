@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from planner.brief.options import meets, quick
+from planner.brief.options import quick
 from planner.brief.records import Frontier, Point
 from planner.fields import set_path
 from planner.result import Result
+from planner.sweep.metrics import tokens_per_s_per_gpu
+from planner.targets import meets
 from planner.words.formats import count, significant
 
 MOST_POINTS = 10
@@ -21,7 +23,7 @@ def frontier(this: Result) -> Frontier | None:
     per = "GPU" if this.system.gpus else "system"
     return Frontier(
         points=tuple(points),
-        per="GPU" if this.system.gpus else "system",
+        per=per,
         least_tokens_per_s_user=None if target is None else 1.0 / target,
         sentence=_sentence(points, per),
     )
@@ -52,7 +54,7 @@ def _point(this: Result, batch: int) -> Point | None:
     return Point(
         batch=batch,
         tokens_per_s_user=head.tokens_per_s_user,
-        tokens_per_s_per_gpu=head.tokens_per_s_system / max(this.system.gpus, 1),
+        tokens_per_s_per_gpu=tokens_per_s_per_gpu(result) or head.tokens_per_s_system,
         ttft_s=head.ttft_s,
         usd_per_million_output_tokens=cost,
         meets_targets=meets(this.scenario.workload, head.ttft_s, head.tpot_s),

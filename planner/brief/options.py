@@ -15,7 +15,8 @@ from planner.errors import PlanError
 from planner.planning import plan
 from planner.refusals import REFUSALS
 from planner.result import Result
-from planner.scenario import Scenario, Workload
+from planner.scenario import Scenario
+from planner.targets import meets
 from planner.words import names
 from planner.words.comparison import value_text
 from planner.words.formats import bits, listing, signed_percent, trimmed, uncapital
@@ -31,13 +32,6 @@ Planner = Callable[[Scenario], Result]
 def quick(scenario: Scenario) -> Result:
     """The figures without their ranges."""
     return plan(scenario, with_ranges=False, with_marginals=False)
-
-
-def meets(workload: Workload, ttft_s: float | None, tpot_s: float | None) -> bool | None:
-    """Whether both targets are met; None where none is set or there is no figure."""
-    pairs = [(workload.slo_ttft_s, ttft_s), (workload.slo_tpot_s, tpot_s)]
-    told = [value <= target for target, value in pairs if target is not None and value is not None]
-    return all(told) if told else None
 
 
 def option(result: Result, name: str, what: str, *, is_this: bool = False) -> Option:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from planner.energy import HOURS_PER_MONTH
 from planner.errors import PlanError
-from planner.scenario import Scenario
+from planner.scenario import Scenario, Workload
 from planner.sweep.executors.base import Executor
 from planner.sweep.outcome import Outcome, outcome
 from planner.sweep.paths import scenario_at
@@ -26,6 +26,11 @@ TOLERANCE = 1e-4
 Planner = Callable[[Scenario], Outcome]
 
 
+def usd_per_request(workload: Workload, usd_per_million_input: float, usd_per_million_output: float) -> float:
+    """USD of one request at these prices of a million tokens, whoever asks them."""
+    return (workload.prompt_tokens * usd_per_million_input + workload.output_tokens * usd_per_million_output) / 1e6
+
+
 @dataclass(frozen=True)
 class ApiPrice:
     """What an API asks for a million input and a million output tokens, USD."""
@@ -35,8 +40,7 @@ class ApiPrice:
 
     def usd_per_request(self, scenario: Scenario) -> float:
         """USD for one request of the scenario's workload."""
-        w = scenario.workload
-        return (w.prompt_tokens * self.usd_per_million_input + w.output_tokens * self.usd_per_million_output) / 1e6
+        return usd_per_request(scenario.workload, self.usd_per_million_input, self.usd_per_million_output)
 
     def usd_per_month(self, scenario: Scenario, requests_per_s: float) -> float:
         """USD for a month of that load."""
@@ -185,5 +189,4 @@ def break_even_load(result: SweepResult, api: ApiPrice, plan: Planner = outcome)
 
 def _usd_per_request(found: Outcome, scenario: Scenario) -> float | None:
     out, into = found.figure("usd_per_million_output_tokens"), found.figure("usd_per_million_input_tokens")
-    w = scenario.workload
-    return None if out is None or into is None else (w.output_tokens * out + w.prompt_tokens * into) / 1e6
+    return None if out is None or into is None else usd_per_request(scenario.workload, into, out)

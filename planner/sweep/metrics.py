@@ -11,6 +11,7 @@ from planner.energy import HOURS_PER_MONTH
 from planner.errors import unknown
 from planner.result import Result
 from planner.sweep.design import SweepError
+from planner.targets import meets
 from planner.words.names import HEADLINE
 
 Figures = dict[str, float | None]
@@ -31,7 +32,8 @@ def _of_headline(key: str) -> Callable[[Result], float | None]:
     return lambda result: getattr(result.headline, key)
 
 
-def _per_gpu(result: Result) -> float | None:
+def tokens_per_s_per_gpu(result: Result) -> float | None:
+    """Output tokens/s of the system by its GPUs; None without a GPU or a plan that fits."""
     rate, gpus = result.headline.tokens_per_s_system, result.system.gpus
     return rate / gpus if rate is not None and gpus else None
 
@@ -70,7 +72,7 @@ def _of(part: str, name: str) -> Callable[[Result], float | None]:
 
 
 _MORE: tuple[Metric, ...] = (
-    Metric("tokens_per_s_gpu", "output tokens per second and GPU", "output tok/s per GPU", True, _per_gpu),
+    Metric("tokens_per_s_gpu", "output tokens per second and GPU", "output tok/s per GPU", True, tokens_per_s_per_gpu),
     Metric("tokens_per_usd", "output tokens per dollar", "output tokens per USD", True, _per_dollar),
     Metric(
         "gco2e_per_million_output_tokens",
@@ -127,9 +129,4 @@ def figures_of(result: Result) -> Figures:
 
 def meets_slo(result: Result) -> bool | None:
     """Whether the plan meets the targets of its scenario; None where it states none, or does not fit."""
-    w, head = result.scenario.workload, result.headline
-    targets = [(w.slo_ttft_s, head.ttft_s), (w.slo_tpot_s, head.tpot_s)]
-    stated = [(most, value) for most, value in targets if most is not None]
-    if not stated or not head.fits:
-        return None
-    return all(value is not None and value <= most for most, value in stated)
+    return meets(result.scenario.workload, result.headline.ttft_s, result.headline.tpot_s)

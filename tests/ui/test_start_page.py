@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import planner
-from planner.guidance.questions import QUESTIONS
+from planner.guidance.questions import QUESTIONS, question
 from planner.words import glossary
 from tests.ui.conftest import html, texts
 from ui import engine, state
@@ -33,13 +33,13 @@ def test_nothing_is_answered_before_it_is_asked(page: AppTest) -> None:
     for each in QUESTIONS:
         assert each.title in texts(page)
         assert page.button(key=f"ask-{each.id}")
-    assert not start._answers
+    assert not page.session_state["questions_asked"]
 
 
 def test_an_answer_is_computed_and_an_option_opens_on_the_plan_page(page: AppTest) -> None:
     at = page.button(key="ask-gpu-experts").click().run()
     assert not at.exception
-    (answer,) = start._answers.values()
+    answer = start.answer_of(question("gpu-experts"))
     assert answer.sentence in texts(at)
     at = at.selectbox(key="option-gpu-experts").select(0).run()
     at = at.button(key="open-gpu-experts").click().run()

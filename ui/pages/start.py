@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
-
 import streamlit as st
 
 from planner.guidance.questions import QUESTIONS, Answer, Option, Question
@@ -13,14 +11,14 @@ from planner.words import glossary, names
 from planner.words.formats import DASH, dollars, prefixed, seconds
 from ui import engine, state
 from ui.guard import guard
+from ui.kept import Kept
 from ui.safe import md
 from ui.sections.common import Data, say, section
 from ui.tables import Row, Table
 
 _ASKED = "questions_asked"
 _GO = "start_open"
-_answers: dict[tuple[str, str, str], Answer] = {}
-_lock = Lock()
+_answers: Kept[Answer] = Kept()
 
 
 def run() -> None:
@@ -65,11 +63,7 @@ def _question(question: Question) -> None:
 
 def answer_of(question: Question) -> Answer:
     """The answer of today's engine and catalog, computed once for all sessions."""
-    key = (question.id, *engine.stamp())
-    with _lock:
-        if key not in _answers:
-            _answers[key] = question.solve(_plan)
-        return _answers[key]
+    return _answers.get((question.id, *engine.stamp()), lambda: question.solve(_plan))
 
 
 def _plan(scenario: Scenario) -> Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from models import expert_bytes, load
 from planner.guidance.questions.base import Answer, Option, Planner, Question, rate
+from planner.physics.memory import largest
 from planner.result import Result
 from planner.scenario import ModelChoice, PolicyChoice, Scenario, SystemChoice, Workload
 from planner.words.formats import share, significant
@@ -26,16 +27,8 @@ def _scenario(resident: int) -> Scenario:
 
 def largest_that_fits(plan: Planner) -> int:
     """Most resident experts per layer that fit, by bisection; -1 where not even none does."""
-    low, high = -1, EXPERTS
-    if plan(_scenario(high)).headline.fits:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if plan(_scenario(middle)).headline.fits:
-            low = middle
-        else:
-            high = middle
-    return low
+    most = largest(lambda count: plan(_scenario(count)).headline.fits, EXPERTS)
+    return most or (0 if plan(_scenario(0)).headline.fits else -1)
 
 
 def _solve(plan: Planner) -> Answer:
